@@ -1,0 +1,36 @@
+"""The port every wire flavour implements. Pure: bytes in, records out, and back."""
+
+from typing import Protocol
+
+from arauto.codec.events import Event, Request
+
+__all__ = ["Codec"]
+
+
+class Codec(Protocol):
+    """One flavour of the protocol. Stateless, so one instance serves every connection.
+
+    A codec never trusts its input: sizes and counts are checked before anything is built from them.
+    """
+
+    name: str
+    """The WebSocket subprotocol, e.g. "arauto.v1.proto"; also the fan-out's format key."""
+
+    is_text: bool
+    """Whether a message travels as text."""
+
+    def decode_request(self, data: bytes) -> Request:
+        """Server side: bytes of one message → request.
+
+        Raises:
+            ArautoError: BAD_ENVELOPE, UNKNOWN_EVENT, NOT_FROM_CLIENT or BAD_FIELD (with the field).
+        """
+
+    def encode_event(self, event: Event) -> bytes:
+        """Server side: event → bytes of one message, unframed."""
+
+    def encode_request(self, request: Request) -> bytes:
+        """Client side."""
+
+    def decode_event(self, data: bytes) -> Event:
+        """Client side. Raises as `decode_request` does."""

@@ -40,6 +40,7 @@ class Code(IntEnum):
     MESSAGE_EXPIRED = 1018  # the message's expiry lies in the past
     CONFLICT = 1019  # the change contradicts the current state
     BAD_CONFIG = 1020  # the configuration is invalid
+    NO_ANSWER = 1021  # no answer came in time; the request may or may not have been carried out
 
     # 2xxx: who you are, what you may do
     UNAUTHENTICATED = 2000  # this needs an authenticated session
@@ -73,6 +74,7 @@ class Code(IntEnum):
     SERVER_ERROR = 4004  # an unexpected error; it was logged
     HUB_CLOSED = 4005  # the hub was closed
     OVERLOADED = 4006  # the node admits no more connections just now
+    CONNECTION_LOST = 4007  # the connection broke or could not be made; raised by clients, never sent
 
     # 5xxx: the connection ends; reconnecting the same way would fail again
     CLOSED_BY_CLIENT = 5000  # the client said Close

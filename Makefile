@@ -1,0 +1,86 @@
+# The two commands of this project are `make run` and `make test`; both work on a fresh clone.
+# `make` alone lists the rest. All of it runs offline once it has run online.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+# Seconds per fuzz target: a taste in `make test`, a meal in `make fuzz`.
+FUZZ_SHORT_S := 10
+FUZZ_S ?= 600
+# More arguments for pytest, e.g. `make unit PYTEST_ARGS="-k matcher -x"`.
+PYTEST_ARGS ?=
+PYTEST := $(BIN)/python -m pytest -q -m "not soak" $(PYTEST_ARGS)
+
+.PHONY: help
+help:
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@/ { printf "%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Use
+.PHONY: run
+run: ## Start one node with a live demo; Ctrl-C stops it
+	@scripts/setup.sh run
+	@$(BIN)/arauto demo
+
+##@ Check
+.PHONY: test unit integration lint types fmt
+test: setup services lint unit integration fuzz-short ## Everything: static checks, all tests, a little fuzzing
+	@echo "Everything passed."
+
+unit: setup ## Tests without sockets or processes, and the architecture's rules
+	@echo "Unit and architecture tests"
+	@$(PYTEST) --asyncio-debug tests/unit tests/arch
+
+integration: setup services ## Tests with real servers, processes and faults
+	@echo "Contract, integration, conformance and chaos tests"
+	@$(PYTEST) $(wildcard tests/contract tests/integration tests/conformance tests/chaos)
+
+lint: setup ## Style, types, layers, spelling, security, generated files
+	@echo "Static checks"
+	@scripts/lint.sh
+
+types: setup ## Types only
+	@$(BIN)/mypy
+
+fmt: setup ## Format the code and mend what can be mended
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format --quiet .
+
+##@ Run for longer
+.PHONY: fuzz fuzz-short chaos soak bench
+fuzz: setup ## Fuzz each target for FUZZ_S seconds (600)
+	@scripts/fuzz.sh $(FUZZ_S)
+
+fuzz-short: setup
+	@echo "Fuzzing, $(FUZZ_SHORT_S) s per target"
+	@scripts/fuzz.sh $(FUZZ_SHORT_S)
+
+chaos: setup services ## Only the tests that kill, stall and starve real nodes
+	@$(PYTEST) -v tests/chaos
+
+soak: setup services ## The tests that take many minutes
+	@$(BIN)/python -m pytest -v -m soak $(PYTEST_ARGS)
+
+bench: setup ## Measure beside NATS, Redis and Mosquitto
+	@scripts/services.sh bench
+	@$(BIN)/arauto bench fanout --subscribers 1000 --in-flight 64 --peers nats,redis,mosquitto
+	@$(BIN)/arauto bench spread --peers nats,redis,mosquitto
+
+##@ Keep
+.PHONY: setup services lock clean
+setup: ## Create .venv from the lock files (a no-op when nothing changed)
+	@scripts/setup.sh dev
+
+services: ## Have PostgreSQL, Redis and strace for the tests, where we may install them
+	@scripts/services.sh test
+
+lock: setup ## Move the lock files to the newest versions pyproject.toml allows
+	@scripts/lock.sh
+
+clean: ## Remove .venv and everything made by these commands
+	@rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,312 @@
+"""What a node counts. Plain integers on slotted objects; reading, labels and formats live elsewhere.
+
+Whoever handles a message adds to its hub's `Counters` and to nothing else: that is one attribute
+addition. Sums over the node are made when someone looks (`Metrics.total`). `intervals.py` cuts the sums
+into five-minute pieces, `prometheus.py` shows them to a scraper. Everything here runs on the event loop.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
+
+import msgspec
+
+__all__ = [
+    "COUNTER_FIELDS",
+    "TIMING_BOUNDS_NS",
+    "Counters",
+    "HubGauges",
+    "Metrics",
+    "NodeGauges",
+    "Timing",
+    "TimingTotals",
+    "Totals",
+]
+
+#: Upper bounds of the buckets of a `Timing`; one more bucket holds what lies above.
+TIMING_BOUNDS_NS = (
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    100_000_000,
+    1_000_000_000,
+)
+
+#: Hubs closed since the last interval that are still remembered by name.
+_CLOSED_MAX = 10_000
+
+
+class Timing:
+    """A histogram of durations with fixed buckets."""
+
+    __slots__ = ("buckets", "count", "sum_ns")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.sum_ns = 0
+        self.buckets = [0] * (len(TIMING_BOUNDS_NS) + 1)
+
+    def observe(self, duration_ns: int) -> None:
+        self.count += 1
+        self.sum_ns += duration_ns
+        self.buckets[bisect_left(TIMING_BOUNDS_NS, duration_ns)] += 1
+
+
+class Counters:
+    """What one hub (or the node outside all hubs) has done since it was opened. Only ever grows."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "deliveries",
+        "document_time",
+        "dropped",
+        "gaps",
+        "messages_in",
+        "messages_out",
+        "publish_time",
+        "publishes",
+        "refused",
+        "session_duration_ms",
+        "sessions_ended",
+        "sessions_restored",
+        "sessions_started",
+        "slow_disconnects",
+        "stored",
+    )
+
+    def __init__(self) -> None:
+        self.messages_in = 0
+        """Requests read from clients, heartbeats included."""
+        self.messages_out = 0
+        """Frames written to clients, of any kind."""
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.publishes = 0
+        """Publications accepted, from any side."""
+        self.deliveries = 0
+        """Publications handed to a subscriber's outbox."""
+        self.stored = 0
+        """Publications that became durable."""
+        self.dropped = 0
+        """Deliveries a slow-consumer policy gave up."""
+        self.gaps = 0
+        """Gap markers sent."""
+        self.slow_disconnects = 0
+        self.sessions_started = 0
+        self.sessions_restored = 0
+        self.sessions_ended = 0
+        self.session_duration_ms = 0
+        """Sum over the sessions that ended."""
+        self.refused: dict[int, int] = {}
+        """Requests and connections refused, by error code. Use `refuse`."""
+        self.publish_time = Timing()
+        """From a publication's arrival to its hand-over to all outboxes. May be sampled."""
+        self.document_time = Timing()
+        """From a document change's arrival to its broadcast."""
+
+    def refuse(self, code: int) -> None:
+        """Count a refusal. `code` is one of `arauto.errors.Code`, never something a client made up."""
+        self.refused[code] = self.refused.get(code, 0) + 1
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """Changes whenever anything was counted."""
+        counts = (self.publish_time.count, self.document_time.count)
+        return (*_read_fields(self), sum(self.refused.values()), *counts)
+
+
+#: The plain integer fields of `Counters`.
+COUNTER_FIELDS: tuple[str, ...] = tuple(
+    name for name in Counters.__slots__ if name not in ("refused", "publish_time", "document_time")
+)
+
+# Reads all of them in one call: a node may have ten thousand hubs, and reading must not stop the loop.
+_read_fields: Callable[[object], tuple[int, ...]] = attrgetter(*COUNTER_FIELDS)
+
+
+class TimingTotals(msgspec.Struct, rename="camel"):
+    """A `Timing` at one moment, or over one interval."""
+
+    count: int = 0
+    sum_ns: int = 0
+    buckets: list[int] = msgspec.field(default_factory=lambda: [0] * (len(TIMING_BOUNDS_NS) + 1))
+
+    def add(self, timing: "Timing | TimingTotals", sign: int = 1) -> None:
+        if not timing.count:
+            return
+        self.count += sign * timing.count
+        self.sum_ns += sign * timing.sum_ns
+        self.buckets = [
+            mine + sign * theirs for mine, theirs in zip(self.buckets, timing.buckets, strict=True)
+        ]
+
+
+class Totals(msgspec.Struct, rename="camel", omit_defaults=True):
+    """Counters at one moment, or their growth over one interval. Ready to be written as JSON."""
+
+    bytes_in: int = 0
+    bytes_out: int = 0
+    deliveries: int = 0
+    dropped: int = 0
+    gaps: int = 0
+    messages_in: int = 0
+    messages_out: int = 0
+    publishes: int = 0
+    session_duration_ms: int = 0
+    sessions_ended: int = 0
+    sessions_restored: int = 0
+    sessions_started: int = 0
+    slow_disconnects: int = 0
+    stored: int = 0
+    refused: dict[int, int] = {}
+    publish_time: TimingTotals = msgspec.field(default_factory=TimingTotals)
+    document_time: TimingTotals = msgspec.field(default_factory=TimingTotals)
+
+    def add(self, counters: "Counters | Totals", sign: int = 1) -> None:
+        """Add (or with sign -1 take away) all of `counters`."""
+        for name, value in zip(COUNTER_FIELDS, _read_fields(counters), strict=True):
+            if value:
+                setattr(self, name, getattr(self, name) + sign * value)
+        self._add_rest(counters, sign)
+
+    def _add_rest(self, counters: "Counters | Totals", sign: int = 1) -> None:
+        for code, count in counters.refused.items():
+            left = self.refused.get(code, 0) + sign * count
+            if left:
+                self.refused[code] = left
+            else:
+                self.refused.pop(code, None)
+        self.publish_time.add(counters.publish_time, sign)
+        self.document_time.add(counters.document_time, sign)
+
+    @classmethod
+    def of(cls, counters: "Counters | Totals") -> "Totals":
+        totals = cls()
+        totals.add(counters)
+        return totals
+
+    def since(self, earlier: "Totals | None") -> "Totals":
+        """What was added after `earlier`."""
+        growth = Totals.of(self)
+        if earlier is not None:
+            growth.add(earlier, sign=-1)
+        return growth
+
+    @classmethod
+    def sum_of(cls, all_counters: "Iterable[Counters | Totals]") -> "Totals":
+        totals = cls()
+        rows = []
+        for counters in all_counters:
+            rows.append(_read_fields(counters))
+            totals._add_rest(counters)
+        for name, column in zip(COUNTER_FIELDS, zip(*rows, strict=True), strict=bool(rows)):
+            setattr(totals, name, sum(column))
+        return totals
+
+    @property
+    def is_zero(self) -> bool:
+        return not (
+            any(_read_fields(self))
+            or self.refused
+            or self.publish_time.count
+            or self.document_time.count
+        )
+
+
+class HubGauges(msgspec.Struct, frozen=True, gc=False):
+    """How much of everything one hub has right now."""
+
+    hub: str
+    channels: int
+    sessions: int
+    subscriptions: int
+
+
+class NodeGauges(msgspec.Struct, frozen=True, gc=False):
+    """How much of everything the node has right now."""
+
+    hubs: int = 0
+    channels: int = 0
+    sessions: int = 0
+    subscriptions: int = 0
+
+
+class Metrics:
+    """All counters of a node.
+
+    A hub keeps the same `Counters` object from `hub()` to `close_hub()`, so it may hold on to it. The
+    counts of a closed hub stay in the node's total, and in its own interval until that ends.
+    """
+
+    __slots__ = ("_closed", "_closed_max", "_hubs", "_read_gauges", "_retired", "node")
+
+    def __init__(self, *, closed_max: int = _CLOSED_MAX) -> None:
+        self.node = Counters()
+        """What belongs to no hub: refused handshakes, plain HTTP requests."""
+        self._hubs: dict[str, Counters] = {}
+        self._closed: dict[str, Counters] = {}
+        self._closed_max = closed_max
+        self._retired = Totals()
+        self._read_gauges: Callable[[], Iterable[HubGauges]] = tuple
+
+    def hub(self, name: str) -> Counters:
+        """Return the hub's counters, new ones if it has none."""
+        counters = self._hubs.get(name)
+        if counters is None:
+            counters = self._closed.pop(name) if name in self._closed else Counters()
+            self._hubs[name] = counters
+        return counters
+
+    def close_hub(self, name: str) -> None:
+        """Forget a hub that has closed, once the current interval is over."""
+        counters = self._hubs.pop(name, None)
+        if counters is None:
+            return
+        if len(self._closed) < self._closed_max:
+            self._closed[name] = counters
+        else:
+            self._retired.add(counters)
+
+    def retire_closed(self) -> None:
+        """Let go of the names of closed hubs; their counts stay in the total. Called per interval."""
+        for counters in self._closed.values():
+            self._retired.add(counters)
+        self._closed.clear()
+
+    def hubs(self) -> Iterator[tuple[str, Counters]]:
+        """Every open hub, and those closed in this interval."""
+        yield from self._hubs.items()
+        yield from self._closed.items()
+
+    @property
+    def open_hubs(self) -> Iterable[tuple[str, Counters]]:
+        return self._hubs.items()
+
+    def total(self) -> Totals:
+        """The whole node since it started."""
+        return Totals.sum_of(
+            [self._retired, self.node, *self._hubs.values(), *self._closed.values()]
+        )
+
+    def set_gauges(self, read: Callable[[], Iterable[HubGauges]]) -> None:
+        """Say how to count what exists right now, hub by hub. Called when someone looks."""
+        self._read_gauges = read
+
+    def hub_gauges(self) -> list[HubGauges]:
+        return list(self._read_gauges())
+
+    def gauges(self) -> NodeGauges:
+        hubs = channels = sessions = subscriptions = 0
+        for hub in self._read_gauges():
+            hubs += 1
+            channels += hub.channels
+            sessions += hub.sessions
+            subscriptions += hub.subscriptions
+        return NodeGauges(hubs, channels, sessions, subscriptions)

@@ -65,11 +65,11 @@ install() {
   count=$(grep -c '^[a-zA-Z0-9].*==' "$lock")
   printf 'Installing %d packages from %s (only when they change)\n' "$count" "$lock"
   if ! "$venv/bin/python" -m pip install --require-hashes -r "$lock" 2>&1 | tee "$log" | show_progress "$count"; then
-    tail -n 30 "$log" >&2
+    tail -n 12 "$log" >&2
     fail "pip could not install $lock; the whole log is in $log."
   fi
   if ! "$venv/bin/python" -m pip install --no-deps --no-build-isolation -e . >"$log" 2>&1; then
-    tail -n 30 "$log" >&2
+    tail -n 12 "$log" >&2
     fail "pip could not install Arauto itself; the whole log is in $log."
   fi
 }

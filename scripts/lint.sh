@@ -24,7 +24,7 @@ check() { # name, command
 check 'ruff check' $bin/ruff check --quiet .
 check 'ruff format' $bin/ruff format --check .
 check mypy $bin/mypy
-check import-linter $bin/lint-imports
+check import-linter $bin/lint-imports --no-logo
 check codespell $bin/codespell
 check bandit $bin/bandit --quiet -ll -r src -c pyproject.toml
 check 'generated code' $bin/python scripts/gen_proto.py --check

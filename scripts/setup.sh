@@ -52,12 +52,15 @@ create_venv() {
 
 # On a terminal, one line that counts up; elsewhere, silence.
 show_progress() {
-  awk -v total="$1" -v live="$([ -t 1 ] && echo 1 || echo 0)" '
-    !live { next }
+  if [ ! -t 1 ]; then
+    cat >/dev/null
+    return
+  fi
+  awk -v total="$1" '
     /^Collecting / { printf "\r\033[K  %d/%d %s", ++n, total, $2; fflush() }
     /^Requirement already satisfied: / { printf "\r\033[K  %d/%d %s", ++n, total, $4; fflush() }
     /^Installing collected packages/ { printf "\r\033[K  unpacking"; fflush() }
-    END { if (live) printf "\r\033[K" }'
+    END { printf "\r\033[K" }'
 }
 
 install() {

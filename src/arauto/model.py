@@ -93,6 +93,9 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
     grants: Grants = Grants()
     extra: dict[str, str] = {}
     expires_ms: int = 0
+    issued_ms: int = 0
+    """When it was established: a token's `iat`, or when the provider answered; 0 = not known. A revocation
+    ends identities established before it."""
 
 
 class Member(msgspec.Struct, frozen=True, gc=False):

@@ -16,6 +16,7 @@ from arauto.names import ancestors, check_pattern, is_pattern, is_topic, matches
 __all__ = ["GRANTS_LEN_MAX", "GrantSet", "check_grants", "covers"]
 
 GRANTS_LEN_MAX = 1_000
+_MEMO_LEN_MAX = 128
 
 
 def check_grants(grants: Grants) -> Grants:
@@ -77,7 +78,7 @@ class GrantSet:
 class _Patterns:
     """A set of patterns. Plain names and topics are looked up; prefixes are tried in one C call."""
 
-    __slots__ = ("_all", "_anything", "_globs", "_names", "_prefixes")
+    __slots__ = ("_all", "_anything", "_globs", "_memo", "_names", "_prefixes")
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self._all = tuple(sorted(set(patterns)))
@@ -86,13 +87,26 @@ class _Patterns:
         wild = [p for p in self._all if is_pattern(p)]
         self._prefixes = tuple(p[:-1] for p in wild if _is_prefix(p))
         self._globs = tuple(p for p in wild if not _is_prefix(p))
+        self._memo: dict[str, bool] = {}
 
     def match(self, channel: str) -> bool:
         if self._anything or channel in self._names:
             return True
         if is_topic(channel) and any(above in self._names for above in ancestors(channel)):
             return True
-        return channel.startswith(self._prefixes) or any(matches(p, channel) for p in self._globs)
+        return channel.startswith(self._prefixes) or (
+            bool(self._globs) and self._match_globs(channel)
+        )
+
+    def _match_globs(self, channel: str) -> bool:
+        # A thousand globs take most of a millisecond, and a session publishes to few channels.
+        found = self._memo.get(channel)
+        if found is None:
+            found = any(matches(p, channel) for p in self._globs)
+            if len(self._memo) >= _MEMO_LEN_MAX:
+                self._memo.clear()
+            self._memo[channel] = found
+        return found
 
     def cover(self, wanted: str) -> bool:
         return self._anything or any(covers(grant, wanted) for grant in self._all)

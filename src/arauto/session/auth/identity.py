@@ -90,9 +90,9 @@ def check_user(user: str) -> str:
 
 
 def build_identity(
-    user: str, grants: Grants, extra: dict[str, str], expires_ms: int = 0
+    user: str, grants: Grants, extra: dict[str, str], expires_ms: int, issued_ms: int
 ) -> Identity:
-    """Check every part and put them together.
+    """Check every part that came from outside and put all together.
 
     Raises:
         ArautoError: BAD_FIELD, naming the part.
@@ -107,4 +107,4 @@ def build_identity(
         raise ArautoError(Code.BAD_FIELD, "extra is valid UTF-8", field="extra") from None
     if size_bytes > EXTRA_BYTES_MAX:
         raise ArautoError(Code.BAD_FIELD, f"at most {EXTRA_BYTES_MAX} bytes", field="extra")
-    return Identity(user=user, grants=grants, extra=extra, expires_ms=expires_ms)
+    return Identity(user, grants, extra, expires_ms, issued_ms)

@@ -83,9 +83,13 @@ class Quotas(_Setting, frozen=True, kw_only=True):
     """What one hub may use; 0 = no limit. Changed live."""
 
     sessions_max: _Count = 100_000
+    """Sessions connected at once."""
     channels_max: _Count = 100_000
+    """Channels open at once."""
     subscriptions_per_session_max: _Count = 1_000
+    """Subscriptions one session may hold."""
     message_bytes_max: _Count = 65_536
+    """Size of one publication's payload."""
     messages_per_s: _Count = 0
     """Publications per second over the whole hub."""
     session_messages_per_s: _Count = 1_000
@@ -96,8 +100,11 @@ class AuthProvider(_Setting, frozen=True, kw_only=True):
     """Where the hub's sessions are authenticated: an HTTP service that answers with identity and grants."""
 
     url: str = ""
+    """Address of the service, http:// or https://."""
     headers: dict[str, str] = {}
+    """Headers sent with each request, such as a key the service asks for."""
     timeout_s: Annotated[float, msgspec.Meta(gt=0, le=60)] = 5.0
+    """How long the service may take; then the session is told that it did not answer."""
 
 
 class JwtSettings(_Setting, frozen=True, kw_only=True):
@@ -107,13 +114,17 @@ class JwtSettings(_Setting, frozen=True, kw_only=True):
     """
 
     algorithm: str = ""
-    """HS256, RS256 or EdDSA for `secret` / `public_key`; keys of a JWKS name their own."""
+    """HS256, RS256 or EdDSA for `secret` / `publicKey`; keys of a JWKS name their own."""
     secret: str = ""
+    """Shared key for HS256; at least 32 random bytes."""
     public_key: str = ""
     """PEM."""
     jwks_file: str = ""
+    """File with a JSON Web Key Set."""
     jwks_url: str = ""
+    """Address of a JSON Web Key Set, fetched and kept for a while."""
     issuer: str = ""
+    """Required `iss`; any if empty."""
     audience: str = ""
     """Required `aud`; the hub's name if empty."""
 
@@ -128,6 +139,7 @@ class HubSettings(_Setting, frozen=True, kw_only=True):
     user_channel: bool = True
     """Authenticated sessions are subscribed to `<namespace>:<user>` by the server."""
     user_channel_namespace: str = "u"
+    """Namespace of the user channels."""
     default_rules: str = ""
     """Id of the rules for channels that no channel or namespace setting names; "" = built in."""
     auth_provider: AuthProvider | None = None

@@ -128,10 +128,14 @@ class CloseRequest(_Record, frozen=True, kw_only=True, gc=False):
 
 
 class RestoreRequest(_Record, frozen=True, kw_only=True, gc=False):
-    """Take up an earlier session, with the single-use key it was given."""
+    """Take up an earlier session, with the single-use key it was given.
+
+    `positions` holds the last place seen per channel: its subscriptions are recovered from there.
+    """
 
     id: int = 0
     key: str
+    positions: dict[str, Serial] = {}
 
 
 class AuthRequest(_Record, frozen=True, kw_only=True, gc=False):

@@ -10,7 +10,8 @@ What every adapter promises, unless a method says otherwise:
 - Tenancy: the hub is always a separate argument and part of every key.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
@@ -30,6 +31,9 @@ __all__ = [
     "LastPlace",
     "SettingsStore",
     "Snapshot",
+    "Storage",
+    "StorageCounters",
+    "WriteLimits",
 ]
 
 Done = Callable[[StorageError | None], None]
@@ -92,6 +96,25 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             payload=message.payload,
         )
 
+    def to_message(self) -> Message:
+        """The message a MESSAGE row stores. What only mattered on the way in (`retain`, `store`) is gone."""
+        return Message(
+            self.hub,
+            self.channel,
+            self.payload,
+            self.epoch,
+            self.offset,
+            self.ts_ms,
+            content_type=self.content_type,
+            id=self.id,
+            session=self.session,
+            user=self.user,
+            exclude=self.exclude,
+            key=self.key,
+            headers=self.headers,
+            expires_ms=self.expires_ms,
+        )
+
 
 class LastPlace(msgspec.Struct, frozen=True, gc=False):
     """Where a channel's stored messages end."""
@@ -125,13 +148,21 @@ class Journal(Protocol):
     commit runs share the next one (group commit).
     """
 
+    @property
+    def last_seq(self) -> int:
+        """The seq of this partition's newest durable row; 0 before the first."""
+
     def append(self, entry: JournalEntry, done: Done) -> None:
         """Queue an entry. `done` is called once, on the event loop, in append order, after the entry is
         durable (None) or has failed (the error; then it was not and never will be written).
+
+        Bounded: with too much waiting already the entry is refused with STORAGE_UNAVAILABLE. A refusal
+        does not wait its turn behind the entries that fill the queue; it comes in the next loop turn.
+        An entry that can never be stored (text that is not UTF-8, numbers beyond 63 bits) fails alone.
         """
 
     async def flush(self) -> None:
-        """Wait until everything appended so far is durable or has failed."""
+        """Wait until everything appended so far is durable or has failed, and its `done` was called."""
 
     async def history(self, query: HistoryQuery) -> list[Message]:
         """Durable messages only."""
@@ -175,17 +206,24 @@ class SettingsStore(Protocol):
 class KeyValueStore(Protocol):
     """Small values and lists by (hub, key), with expiry. Restore states, retained messages, document
     operations. Durable, as all writes here.
+
+    A value and a list under the same key do not see each other; `delete` removes both.
     """
 
     async def get(self, hub: str, key: str) -> bytes | None: ...
 
     async def put(self, hub: str, key: str, value: bytes, ttl_s: float = 0) -> None:
-        """`ttl_s` 0 = for ever."""
+        """Set the value and its expiry anew. `ttl_s` 0 = for ever."""
 
     async def take(self, hub: str, key: str) -> bytes | None:
         """Get and delete in one atomic step: of two concurrent callers only one receives the value."""
 
     async def delete(self, hub: str, key: str) -> bool: ...
+
+    async def scan(self, hub: str, prefix: str, limit: int) -> Sequence[tuple[str, bytes]]:
+        """Up to `limit` unexpired (key, value) pairs whose key starts with `prefix`, in key order.
+        Lists are not included. For start-up and inspection, not for hot paths.
+        """
 
     async def push(self, hub: str, key: str, value: bytes) -> int:
         """Append to the list at key (created on use); return its new length."""
@@ -214,3 +252,45 @@ class DocumentStore(Protocol):
     async def save(self, hub: str, channel: str, snapshot: Snapshot) -> None: ...
 
     async def delete(self, hub: str, channel: str) -> bool: ...
+
+
+class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much may wait for the disk or the server before new writes are refused."""
+
+    pending_entries_max: int = 200_000
+    """Writes queued or being committed."""
+    pending_bytes_max: int = 64 * 1024 * 1024
+    """Bytes of those, as far as they are counted: payloads, values and a fixed share per write."""
+    commit_entries_max: int = 4_096
+    """Writes in one commit: more is faster, fewer lets the first of them be acknowledged sooner."""
+
+
+@dataclass(slots=True)
+class StorageCounters:
+    """What an adapter did since it was opened. Only ever grows; written on the event loop."""
+
+    committed: int = 0
+    """Journal entries acknowledged."""
+    failed: int = 0
+    """Journal entries and other writes answered with an error after they had been queued."""
+    refused: int = 0
+    """Journal entries and other writes refused because too much was waiting."""
+    commits: int = 0
+    commit_failures: int = 0
+    reopened: int = 0
+    """How often the file or the connection had to be opened again after trouble."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """The four ports of one node, and how to let go of them together."""
+
+    journal: Journal
+    settings: SettingsStore
+    kv: KeyValueStore
+    documents: DocumentStore
+    counters: StorageCounters
+    url: str
+    """Where another process reads the same journal ("" if none can), for the exporter. May hold a secret."""
+    close: Callable[[], Awaitable[None]]
+    """Flush, then release everything. Calling it again does nothing."""

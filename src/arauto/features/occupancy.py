@@ -1,0 +1,60 @@
+"""Occupancy: subscribers see how many are there, at a fraction of presence's cost."""
+
+from typing import TYPE_CHECKING
+
+from arauto.clock import Timer
+from arauto.codec.events import Occupancy
+from arauto.hub.hooks import Feature, FeatureSpec
+
+if TYPE_CHECKING:
+    from arauto.hub.channel import Channel
+    from arauto.hub.subscriber import Subscriber
+
+__all__ = ["SPEC", "OccupancyFeature"]
+
+#: Changes within this time are announced together: a thousand arrivals are one event, not a thousand.
+_QUIET_S = 0.25
+
+
+class OccupancyFeature(Feature):
+    """Counts the subscribers and announces the number when it has changed."""
+
+    __slots__ = ("_announced", "_timer")
+
+    name = "occupancy"
+
+    def __init__(self, channel: "Channel") -> None:
+        super().__init__(channel)
+        self._announced = -1
+        self._timer: Timer | None = None
+
+    def on_join(self, subscriber: "Subscriber") -> None:
+        self._announce_later()
+
+    def on_leave(self, subscriber: "Subscriber") -> None:
+        self._announce_later()
+
+    def on_welcome(self, subscriber: "Subscriber", *, recovered: bool) -> None:
+        subscriber.outbox.send(self.snapshot())
+
+    def on_close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def snapshot(self, id: int = 0) -> Occupancy:
+        return Occupancy(id=id, channel=self.channel.name, count=self.channel.member_count)
+
+    def _announce_later(self) -> None:
+        if self._timer is None:
+            self._timer = self.channel.env.clock.call_later(_QUIET_S, self._announce)
+
+    def _announce(self) -> None:
+        self._timer = None
+        count = self.channel.member_count
+        if count != self._announced:
+            self._announced = count
+            self.channel.broadcast(Occupancy(channel=self.channel.name, count=count))
+
+
+SPEC = FeatureSpec(OccupancyFeature.name, lambda rules: rules.occupancy, OccupancyFeature)

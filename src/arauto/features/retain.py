@@ -1,0 +1,54 @@
+"""Retain: the last (marked) message of a channel greets each new subscriber."""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from arauto.hub.hooks import Feature, FeatureSpec
+from arauto.model import Message, When
+
+if TYPE_CHECKING:
+    from arauto.hub.subscriber import Subscriber
+
+__all__ = ["SPEC", "Retain"]
+
+
+class Retain(Feature):
+    """Keeps the message in the hub's `Retained`, which outlives the channel and the process."""
+
+    __slots__ = ()
+
+    name = "retain"
+
+    def on_message(self, message: Message) -> None:
+        rules = self.channel.rules
+        if not message.retain and rules.retain is not When.ALL:
+            return
+        retain_s = rules.retain_s
+        ceiling_s = self.channel.env.limits.retain_s_max
+        if ceiling_s:
+            retain_s = min(retain_s or ceiling_s, ceiling_s)
+        if retain_s:
+            expires_ms = message.ts_ms + int(retain_s * 1000)
+            if not message.expires_ms or expires_ms < message.expires_ms:
+                message = msgspec.structs.replace(message, expires_ms=expires_ms)
+        self.channel.hub.retained.set(message)
+
+    def on_welcome(self, subscriber: "Subscriber", *, recovered: bool) -> None:
+        # Who recovered has seen it, or receives it with the rest.
+        if recovered:
+            return
+        message = self.channel.hub.retained.get(self.channel.name)
+        if message is not None:
+            self.channel.replay(subscriber, (message,))
+
+    def export_state(self) -> bytes:
+        message = self.channel.hub.retained.get(self.channel.name)
+        return msgspec.msgpack.encode(message) if message is not None else b""
+
+    def import_state(self, state: bytes) -> None:
+        if state:
+            self.channel.hub.retained.set(msgspec.msgpack.decode(state, type=Message))
+
+
+SPEC = FeatureSpec(Retain.name, lambda rules: rules.retain is not When.NEVER, Retain)

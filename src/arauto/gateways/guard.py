@@ -1,0 +1,253 @@
+"""The HTTP protocol of the client port: uvicorn's, with limits before allocation.
+
+Adds what a server on the open internet needs: caps on header count and bytes, on body bytes, on the time a
+request may take to arrive, and on connections in all and per address. An upgrade to WebSocket is handed
+to the gateway on the same transport.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+__all__ = ["Admission", "GuardedHttp", "HttpLimits", "Upgrade", "UpgradeHandler", "response"]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """Bounds of one request."""
+
+    header_count_max: int = 100
+    header_bytes_max: int = 16_384
+    body_bytes_max: int = 1_048_576
+    request_timeout_s: float = 10.0
+
+
+@dataclass(slots=True)
+class Admission:
+    """How many connections there are, and how many there may be; 0 = no limit."""
+
+    connections_max: int = 0
+    per_address_max: int = 0
+    count: int = 0
+    refused: int = 0
+    by_address: dict[str, int] = field(default_factory=dict)
+
+    def enter(self, address: str) -> bool:
+        """Count a connection in; False if there are too many."""
+        if self.connections_max and self.count >= self.connections_max:
+            self.refused += 1
+            return False
+        if self.per_address_max:
+            held = self.by_address.get(address, 0)
+            if held >= self.per_address_max:
+                self.refused += 1
+                return False
+            self.by_address[address] = held + 1
+        self.count += 1
+        return True
+
+    def leave(self, address: str) -> None:
+        """Count a connection out that was let in."""
+        self.count -= 1
+        if self.per_address_max:
+            left = self.by_address.get(address, 0) - 1
+            if left > 0:
+                self.by_address[address] = left
+            else:
+                self.by_address.pop(address, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """A request to speak WebSocket, its headers within limits."""
+
+    transport: asyncio.Transport
+    target: bytes
+    headers: list[tuple[bytes, bytes]]
+    address: str
+    secure: bool
+    leave: Callable[[], None]
+    """To be called once when the connection has ended."""
+
+
+UpgradeHandler = Callable[[Upgrade], bytes | None]
+"""Takes the transport over and returns None, or returns a whole HTTP response that refuses."""
+
+
+class GuardedHttp(HttpToolsProtocol):
+    """One HTTP connection."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        limits: HttpLimits,
+        admission: Admission,
+        upgrade: UpgradeHandler,
+    ) -> None:
+        super().__init__(config=config, server_state=server_state, app_state={})
+        self._limits = limits
+        self._admission = admission
+        self._upgrade = upgrade
+        self._address = ""
+        self._admitted = False
+        self._header_bytes = 0
+        self._body_bytes = 0
+        self._in_headers = True
+        self._deadline: asyncio.TimerHandle | None = None
+
+    # --- connection --------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._address = self.client[0] if self.client else ""
+        if not self._admission.enter(self._address):
+            self._refuse(503, "this node admits no more connections just now", retry_after_s=5)
+            return
+        self._admitted = True
+        self._arm()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._disarm()
+        self._leave()
+        super().connection_lost(exc)
+
+    def _leave(self) -> None:
+        if self._admitted:
+            self._admitted = False
+            self._admission.leave(self._address)
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_headers:
+            # Counted before the parser sees them; a request that ends within `data` is forgiven the rest.
+            self._header_bytes += len(data)
+            if self._header_bytes > self._limits.header_bytes_max + self._limits.body_bytes_max:
+                self._refuse(431, "the request's headers are too large")
+                return
+        if self._deadline is None and not self.transport.is_closing():
+            self._arm()
+        super().data_received(data)
+        if self._in_headers and self._header_bytes > self._limits.header_bytes_max:
+            self._refuse(431, "the request's headers are too large")
+
+    # --- parser callbacks --------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._in_headers = True
+        self._header_bytes = 0
+        self._body_bytes = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > self._limits.header_bytes_max:
+            raise httptools.HttpParserError("the request target is too long")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if len(self.headers) >= self._limits.header_count_max:
+            raise httptools.HttpParserError("too many headers")
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_headers = False
+        for name, value in self.headers:
+            if name == b"content-length" and not self._fits(value):
+                self._refuse(413, "the request's body is too large")
+                raise httptools.HttpParserError("body too large")
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        if self._body_bytes > self._limits.body_bytes_max:
+            self._refuse(413, "the request's body is too large")
+            raise httptools.HttpParserError("body too large")
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._disarm()
+        super().on_message_complete()
+
+    def _fits(self, content_length: bytes) -> bool:
+        return content_length.isdigit() and int(content_length[:20]) <= self._limits.body_bytes_max
+
+    # --- upgrade -----------------------------------------------------------------------------------
+
+    def _should_upgrade_to_ws(self) -> bool:
+        return True
+
+    def handle_websocket_upgrade(self) -> None:
+        self._disarm()
+        self.connections.discard(self)
+        admitted, self._admitted = self._admitted, False
+        address = self._address
+        request = Upgrade(
+            transport=self.transport,
+            target=self.url,
+            headers=self.headers,
+            address=address,
+            secure=self.scheme == "https",
+            leave=lambda: self._admission.leave(address) if admitted else None,
+        )
+        refusal = self._upgrade(request)
+        if refusal is not None:
+            request.leave()
+            self.transport.write(refusal)
+            self.transport.close()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        self._refuse(400, "only an upgrade to websocket is possible here")
+
+    # --- refusing ----------------------------------------------------------------------------------
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400, "the request is not valid HTTP/1.1 or is over a limit")
+
+    def _refuse(self, status: int, reason: str, *, retry_after_s: int = 0) -> None:
+        if self.transport.is_closing():
+            return
+        self.transport.write(response(status, reason, retry_after_s=retry_after_s))
+        self.transport.close()
+
+    def _arm(self) -> None:
+        self._deadline = self.loop.call_later(self._limits.request_timeout_s, self._too_slow)
+
+    def _disarm(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_slow(self) -> None:
+        self._deadline = None
+        if not self.transport.is_closing():
+            self.transport.write(response(408, "the request took too long to arrive"))
+            # The peer may never read this: do not wait for it.
+            self.loop.call_later(1.0, self.transport.abort)
+            self.transport.close()
+
+
+_PHRASES = {
+    400: b"Bad Request",
+    403: b"Forbidden",
+    404: b"Not Found",
+    408: b"Request Timeout",
+    413: b"Content Too Large",
+    426: b"Upgrade Required",
+    431: b"Request Header Fields Too Large",
+    503: b"Service Unavailable",
+}
+
+
+def response(status: int, reason: str, *, code: int = 0, retry_after_s: int = 0) -> bytes:
+    """A whole plain HTTP response that ends the connection; the body is JSON, as everywhere."""
+    body = b'{"code":%d,"message":"%b"}' % (code, reason.encode())
+    extra: Any = b"Retry-After: %d\r\n" % retry_after_s if retry_after_s else b""
+    return (
+        b"HTTP/1.1 %d %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
+        b"%bConnection: close\r\n\r\n%b" % (status, _PHRASES[status], len(body), extra, body)
+    )

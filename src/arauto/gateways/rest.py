@@ -1,0 +1,135 @@
+"""The client HTTP API: publish with a token, and a health check. A plain ASGI application."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+
+from arauto.codec.events import Ack, PublishRequest
+from arauto.codec.json import JsonCodec
+from arauto.errors import ArautoError, Code
+from arauto.gateways.origin import is_allowed
+from arauto.hub.channel import Sender
+from arauto.session.environment import SessionEnvironment
+from arauto.session.oneshot import Caller, publish_all
+
+__all__ = ["Rest"]
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+_codec = JsonCodec()
+
+_STATUS = {
+    Code.ORIGIN_DENIED: 403,
+    Code.AUTH_FAILED: 401,
+    Code.TOKEN_INVALID: 401,
+    Code.TOKEN_EXPIRED: 401,
+    Code.UNAUTHENTICATED: 401,
+    Code.UNKNOWN_HUB: 404,
+    Code.NOT_FOUND: 404,
+    Code.MESSAGE_TOO_LARGE: 413,
+}
+
+
+class Rest:
+    """`POST /v1/publish?hub=NAME` and `GET /healthz`."""
+
+    def __init__(
+        self,
+        env: SessionEnvironment,
+        *,
+        allowed_origins: tuple[str, ...],
+        healthy: Callable[[], bool],
+    ) -> None:
+        self._env = env
+        self._allowed_origins = allowed_origins
+        self._healthy = healthy
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        cors: list[tuple[bytes, bytes]] = []
+        try:
+            cors = self._check_origin(scope, headers)
+            status, body = await self._route(scope, headers, receive)
+        except ArautoError as error:
+            self._env.hub.metrics.node.refuse(int(error.code))
+            status = _STATUS.get(error.code, 503 if error.retryable else 400)
+            body = msgspec.json.encode(
+                {"code": int(error.code), "message": error.message, "field": error.field}
+            )
+        response_headers = [(b"content-type", b"application/json"), *cors]
+        await send({"type": "http.response.start", "status": status, "headers": response_headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _route(
+        self, scope: dict[str, Any], headers: dict[bytes, str], receive: Receive
+    ) -> tuple[int, bytes]:
+        method, path = scope["method"], scope["path"]
+        if path == "/healthz" and method in ("GET", "HEAD"):
+            return (200, b'{"status":"ok"}') if self._healthy() else (503, b'{"status":"stopping"}')
+        if path == "/v1/publish":
+            if method == "OPTIONS":
+                return 204, b""
+            if method == "POST":
+                return 200, await self._publish(scope, headers, receive)
+            raise ArautoError(Code.BAD_FIELD, "use POST here", field="method")
+        raise ArautoError(Code.NOT_FOUND, "there is nothing at this address", field="path")
+
+    async def _publish(
+        self, scope: dict[str, Any], headers: dict[bytes, str], receive: Receive
+    ) -> bytes:
+        try:
+            query = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10)
+        except ValueError:
+            raise ArautoError(
+                Code.BAD_FIELD, "the query has too many fields", field="query"
+            ) from None
+        hub = await self._env.directory.get(query.get("hub", [""])[-1])
+        kind, _, token = headers.get(b"authorization", "").partition(" ")
+        caller = Caller(None)
+        if kind.lower() == "bearer" and token.strip():
+            identity = await self._env.authenticator.authenticate(
+                hub.name, hub.state.settings, "", token.strip().encode(), _address(scope)
+            )
+            caller = Caller(identity)
+        request = _codec.decode_request(await _body(receive))
+        if not isinstance(request, PublishRequest):
+            raise ArautoError(Code.BAD_FIELD, "the body is a publish request", field="event")
+        results = await publish_all(hub, request.items, Sender(user=caller.user), caller)
+        return _codec.encode_event(Ack(id=request.id, results=tuple(results)))
+
+    def _check_origin(
+        self, scope: dict[str, Any], headers: dict[bytes, str]
+    ) -> list[tuple[bytes, bytes]]:
+        origin = headers.get(b"origin")
+        if origin is None:
+            return []
+        secure = scope["scheme"] == "https"
+        if not is_allowed(origin, headers.get(b"host"), secure, self._allowed_origins):
+            raise ArautoError(Code.ORIGIN_DENIED, "pages of this origin may not use this API")
+        return [
+            (b"access-control-allow-origin", origin.encode("latin-1")),
+            (b"access-control-allow-headers", b"authorization, content-type"),
+            (b"access-control-allow-methods", b"POST"),
+            (b"vary", b"Origin"),
+        ]
+
+
+def _address(scope: dict[str, Any]) -> str:
+    return scope["client"][0] if scope["client"] else ""
+
+
+async def _body(receive: Receive) -> bytes:
+    """The whole body; its size was bounded before it came here."""
+    parts = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ArautoError(
+                Code.CONNECTION_LOST, "the client left before its request was complete"
+            )
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)

@@ -1,0 +1,230 @@
+"""The SSE gateway: a one-way session whose channels are named in the URL.
+
+`GET /v1/sse?hub=shop&channel=stock:42&channel=weather:*` with the token in `Authorization: Bearer` or
+`token=`. `Last-Event-ID` (sent by browsers on reconnect) recovers what was missed.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+
+from arauto.codec.events import SubscribeItem, SubscribeRequest
+from arauto.codec.sse import KEEPALIVE, StreamPositions, parse_last_event_id
+from arauto.errors import ArautoError, Code
+from arauto.gateways.origin import is_allowed
+from arauto.hub.fanout import Format
+from arauto.model import Serial
+from arauto.names import is_pattern, is_topic, matches
+from arauto.session.environment import SessionEnvironment
+from arauto.session.identify import authenticate
+from arauto.session.session import Session
+
+__all__ = ["SseGateway"]
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+_HEADERS = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    # Proxies that buffer would hold events back.
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class _SseConnection:
+    """One stream. Implements the session's `Connection`; `run` is the only writer."""
+
+    __slots__ = ("_chunks", "_ended", "_wake", "address", "positions", "session", "transport")
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.transport = "sse"
+        self.session: Session | None = None
+        self.positions = StreamPositions({})
+        self._chunks: list[bytes] = []
+        self._wake = asyncio.Event()
+        self._ended = False
+
+    def write(self, data: bytes) -> None:
+        # One chunk is under way at a time; what comes meanwhile waits in the bounded outbox.
+        self._chunks.append(data)
+        self._wake.set()
+        if self.session is not None:
+            self.session.outbox.pause()
+
+    def pause_reading(self) -> None:
+        """Nothing is read from an SSE client."""
+
+    def resume_reading(self) -> None:
+        """Nothing is read from an SSE client."""
+
+    def close(self, code: Code, reason: str) -> None:
+        self.end()
+        if self.session is not None:
+            self.session.closed(code)
+
+    def close_slow(self, code: Code, reason: str) -> None:
+        self.close(code, reason)
+
+    def end(self) -> None:
+        self._ended = True
+        self._wake.set()
+
+    async def run(self, send: Send, keep_alive_s: float) -> None:
+        """Send chunks as they come until the session ends."""
+        while True:
+            try:
+                async with asyncio.timeout(keep_alive_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                await send({"type": "http.response.body", "body": KEEPALIVE, "more_body": True})
+                self._heard()
+                continue
+            self._wake.clear()
+            chunks, self._chunks = self._chunks, []
+            if chunks:
+                body = self.positions.rewrite(b"".join(chunks))
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+                self._heard()
+            if self._ended and not self._chunks:
+                return
+            if self.session is not None:
+                self.session.outbox.resume()
+
+    def _heard(self) -> None:
+        if self.session is not None:
+            self.session.heard()
+
+
+class SseGateway:
+    """An ASGI application for `GET /v1/sse`."""
+
+    def __init__(
+        self,
+        env: SessionEnvironment,
+        format: Format,
+        *,
+        allowed_origins: tuple[str, ...],
+        channels_max: int,
+        keep_alive_s: float,
+    ) -> None:
+        self._env = env
+        self._format = format
+        self._allowed_origins = allowed_origins
+        self._channels_max = channels_max
+        self._keep_alive_s = keep_alive_s
+        self.connections: dict[_SseConnection, None] = {}
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        cors: list[tuple[bytes, bytes]] = []
+        connection = _SseConnection(scope["client"][0] if scope["client"] else "")
+        try:
+            query = parse_qs(
+                scope["query_string"].decode("latin-1"), max_num_fields=self._channels_max + 10
+            )
+            cors = self._check_origin(scope, headers, query)
+            session = await self._open(connection, headers, query)
+        except ValueError:
+            error = ArautoError(Code.BAD_FIELD, "the query has too many fields", field="query")
+            await _refuse(send, error, cors)
+            return
+        except ArautoError as error:
+            self._env.hub.metrics.node.refuse(int(error.code))
+            if connection.session is not None:
+                connection.session.closed(error.code)
+            await _refuse(send, error, cors)
+            return
+        self.connections[connection] = None
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS + cors})
+        writer = asyncio.ensure_future(connection.run(send, self._keep_alive_s))
+        gone = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await asyncio.wait([writer, gone], return_when=asyncio.FIRST_COMPLETED)
+            if writer.done() and not gone.done():
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            self.connections.pop(connection, None)
+            session.closed(Code.CONNECTION_LOST)
+            for task in (writer, gone):
+                task.cancel()
+            await asyncio.gather(writer, gone, return_exceptions=True)
+
+    def _check_origin(
+        self, scope: dict[str, Any], headers: dict[bytes, str], query: dict[str, list[str]]
+    ) -> list[tuple[bytes, bytes]]:
+        """The CORS headers of an allowed page; raises for others."""
+        origin = headers.get(b"origin")
+        if origin is None:
+            return []
+        hub = self._env.directory.hubs.get(query.get("hub", [""])[-1])
+        allowed = self._allowed_origins + (hub.state.settings.allowed_origins if hub else ())
+        if not is_allowed(origin, headers.get(b"host"), scope["scheme"] == "https", allowed):
+            raise ArautoError(Code.ORIGIN_DENIED, "pages of this origin may not connect")
+        return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"Origin")]
+
+    async def _open(
+        self, connection: _SseConnection, headers: dict[bytes, str], query: dict[str, list[str]]
+    ) -> Session:
+        channels = query.get("channel", [])
+        if not 0 < len(channels) <= self._channels_max:
+            raise ArautoError(
+                Code.BAD_FIELD,
+                f"name 1 to {self._channels_max} channels in the URL",
+                field="channel",
+            )
+        last_id = headers.get(b"last-event-id") or query.get("lastEventId", [""])[-1]
+        positions = parse_last_event_id(last_id) if last_id else None
+        connection.positions = StreamPositions(positions or {})
+        hub = await self._env.directory.get(query.get("hub", [""])[-1])
+        session = Session(self._env, hub, connection, self._format)
+        connection.session = session
+        kind, _, token = headers.get(b"authorization", "").partition(" ")
+        token = token.strip() if kind.lower() == "bearer" else query.get("token", [""])[-1]
+        if token:
+            await authenticate(session, token.encode())
+        session.start()
+        items = tuple(_item(name, positions) for name in dict.fromkeys(channels))
+        session.handle(SubscribeRequest(id=1, items=items))
+        return session
+
+
+def _item(name: str, positions: dict[str, Serial] | None) -> SubscribeItem:
+    if positions is None:
+        return SubscribeItem(channel=name)
+    if is_pattern(name) or is_topic(name):
+        covered = {c: s for c, s in positions.items() if matches(name, c)}
+        return SubscribeItem(channel=name, positions=covered)
+    # A channel the id no longer had room for may have missed anything: let the answer say so.
+    return SubscribeItem(channel=name, since=positions.get(name, Serial(0, 0)))
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+_STATUS = {
+    Code.ORIGIN_DENIED: 403,
+    Code.AUTH_FAILED: 401,
+    Code.TOKEN_INVALID: 401,
+    Code.TOKEN_EXPIRED: 401,
+    Code.UNKNOWN_HUB: 404,
+    Code.AUTH_UNAVAILABLE: 503,
+    Code.TOO_MANY_SESSIONS: 503,
+    Code.OVERLOADED: 503,
+}
+
+
+async def _refuse(send: Send, error: ArautoError, cors: list[tuple[bytes, bytes]]) -> None:
+    body = msgspec.json.encode(
+        {"code": int(error.code), "message": error.message, "field": error.field}
+    )
+    headers = [(b"content-type", b"application/json"), *cors]
+    status = _STATUS.get(error.code, 503 if error.retryable else 400)
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

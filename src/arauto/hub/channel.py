@@ -1,0 +1,548 @@
+"""One channel: gives serials, runs features, fans out. Messages are processed one after another.
+
+Everything here is synchronous once the channel is open; what must be durable first waits in `_inflight`
+in arrival order, and what comes after it waits behind it, so subscribers see serial order always.
+Neighbours: `hub.py` finds and opens channels, `fanout.py` delivers, `features/` attach through `hooks.py`.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from arauto.codec.events import Echo, Event, PublishItem
+from arauto.errors import ArautoError, Code, StorageError
+from arauto.hub.fanout import Format, Lane
+from arauto.hub.hooks import Committer, Feature, Recent, overrides
+from arauto.hub.idempotency import IdempotencyWindow
+from arauto.hub.outbox import Outbox
+from arauto.hub.recovery import Recovery, decide
+from arauto.hub.subscriber import Subscriber
+from arauto.model import Message, Serial
+from arauto.settings import Rules
+
+if TYPE_CHECKING:
+    from arauto.hub.hub import Hub
+
+__all__ = ["Channel", "PublishReply", "Sender"]
+
+PublishReply = Callable[[Serial | None, bool, ArautoError | None], None]
+"""(serial, duplicate, error): exactly one of serial and error is given."""
+
+
+class Sender(msgspec.Struct, frozen=True, gc=False):
+    """Who publishes. Services and administrators have no session."""
+
+    session: str = ""
+    user: str = ""
+
+
+class _Waiting:
+    """A message that has its serial but may not be delivered yet."""
+
+    __slots__ = ("error", "message", "ready", "replies")
+
+    def __init__(self, message: Message, reply: PublishReply | None, ready: bool) -> None:
+        self.message = message
+        self.replies = [reply] if reply is not None else []
+        self.ready = ready
+        self.error: StorageError | None = None
+
+
+class _State(msgspec.Struct):
+    epoch: int
+    offset: int
+    ts_ms: int
+    keys: list[tuple[str, str, int, int, int]]
+    features: dict[str, bytes]
+    own: bytes
+
+
+class Channel:
+    """A topic inside a hub. Subclasses are channel types (documents …)."""
+
+    __slots__ = (
+        "_committer",
+        "_features",
+        "_inflight",
+        "_keys",
+        "_lanes",
+        "_matched",
+        "_matched_generation",
+        "_on_message",
+        "_recent",
+        "env",
+        "epoch",
+        "hub",
+        "is_open",
+        "name",
+        "offset",
+        "rules",
+        "subscribers",
+        "ts_ms",
+    )
+
+    def __init__(self, hub: "Hub", name: str) -> None:
+        self.hub = hub
+        self.env = hub.env
+        self.name = name
+        self.rules: Rules = hub.state.resolve_rules(name)
+        self.is_open = False
+        self.epoch = 0
+        self.offset = 0
+        self.ts_ms = 0
+        self.subscribers: dict[Subscriber, None] = {}
+        """Sessions subscribed to this very name."""
+        self._matched: dict[Subscriber, None] = {}
+        """Sessions here only through a pattern or a topic above."""
+        self._matched_generation = -1
+        self._lanes: list[Lane] = []
+        self._features: tuple[Feature, ...] = ()
+        self._on_message: tuple[Callable[[Message], None], ...] = ()
+        self._recent: Recent | None = None
+        self._committer: Committer | None = None
+        self._keys: IdempotencyWindow | None = None
+        self._inflight: deque[_Waiting] | None = None
+        self._attach_features()
+
+    # --- opening and closing -----------------------------------------------------------------------
+
+    @property
+    def opens_at_once(self) -> bool:
+        """Whether opening needs no storage."""
+        return self._committer is None and not any(
+            overrides(feature, "on_open") for feature in self._features
+        )
+
+    def open_now(self) -> None:
+        """Open a channel that needs no storage."""
+        self.epoch = self.env.new_epoch(fully_stored=False)
+        self.is_open = True
+        self.refresh_matches()
+
+    async def open(self) -> None:
+        """Open, resuming the stored sequence if there is one."""
+        committer = self._committer
+        resumed = await committer.resume() if committer is not None else None
+        commits_all = committer is not None and committer.commits_all
+        self.epoch = self.env.new_epoch(fully_stored=commits_all)
+        if resumed is not None:
+            self._resume(*resumed, commits_all=commits_all)
+        for feature in self._features:
+            await feature.on_open()
+        self.is_open = True
+        self.refresh_matches()
+
+    def _resume(
+        self, last: Serial, ts_ms: int, latest: Sequence[Message], *, commits_all: bool
+    ) -> None:
+        self.ts_ms = ts_ms
+        # A fully stored epoch can go on: every message anybody saw is in the store. Any other epoch
+        # may have given out offsets the store never saw, and must not be continued.
+        if commits_all and last.epoch & 1:
+            self.epoch = last.epoch
+            self.offset = last.offset
+            if self._recent is not None:
+                same = [m for m in latest if m.epoch == last.epoch]
+                self._recent.restart(same[0].offset - 1 if same else last.offset)
+                for message in same:
+                    self._recent.on_message(message)
+        for message in latest:
+            if message.id:
+                self._remember(message)
+
+    async def close(self) -> None:
+        """Release everything. Subscribers, if any are left, are simply dropped."""
+        self.is_open = False
+        for feature in self._features:
+            feature.on_close()
+        self._lanes = []
+        self.subscribers = {}
+        self._matched = {}
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody listens and nothing is under way."""
+        return not self.subscribers and not self._matched and not self._inflight
+
+    # --- features ----------------------------------------------------------------------------------
+
+    def _attach_features(self) -> None:
+        current = {feature.name: feature for feature in self._features}
+        wanted: list[Feature] = []
+        for spec in self.env.features:
+            if not spec.wanted(self.rules):
+                continue
+            feature = current.pop(spec.name, None)
+            wanted.append(feature if feature is not None else spec.build(self))
+        for gone in current.values():
+            gone.on_close()
+        self._features = tuple(wanted)
+        self._on_message = tuple(f.on_message for f in wanted if overrides(f, "on_message"))
+        self._recent = next((f for f in wanted if isinstance(f, Recent)), None)
+        self._committer = next((f for f in wanted if isinstance(f, Committer)), None)
+
+    def feature(self, name: str) -> Feature | None:
+        return next((f for f in self._features if f.name == name), None)
+
+    def apply_rules(self, rules: Rules) -> None:
+        """Take new rules: features come and go, subscribers are told nothing (sessions re-check access)."""
+        if rules == self.rules:
+            return
+        had = {feature.name for feature in self._features}
+        stored_all = self._committer is not None and self._committer.commits_all
+        self.rules = rules
+        self._attach_features()
+        for feature in self._features:
+            if feature.name in had:
+                feature.on_rules(rules)
+            else:
+                for subscriber in (*self.subscribers, *self._matched):
+                    feature.on_join(subscriber)
+                    feature.on_welcome(subscriber, recovered=True)
+        for lane in self._lanes:
+            lane.spill()
+            lane.policy = rules.slow_policy
+        if stored_all != (self._committer is not None and self._committer.commits_all):
+            self.start_epoch()
+        self._matched_generation = -1
+        self.refresh_matches()
+
+    def start_epoch(self) -> None:
+        """Begin a new sequence; earlier serials can no longer be recovered from."""
+        commits_all = self._committer is not None and self._committer.commits_all
+        self.epoch = max(self.env.new_epoch(fully_stored=commits_all), self.epoch + 1)
+        if bool(self.epoch & 1) != commits_all:
+            self.epoch += 1
+        self.offset = 0
+        if self._recent is not None:
+            self._recent.restart(0)
+
+    # --- publishing --------------------------------------------------------------------------------
+
+    @property
+    def serial(self) -> Serial:
+        return Serial(self.epoch, self.offset)
+
+    def publish(self, draft: PublishItem, sender: Sender, reply: PublishReply | None) -> None:
+        """Give the draft a serial and deliver it, durable first where the rules say so.
+
+        `reply` is called once, now or later; None if nobody wants to know.
+        """
+        now_ms = self.env.clock.wall_ms()
+        key = draft.idempotency_key
+        if key and self._answer_duplicate(sender.user, key, now_ms, reply):
+            return
+        committer = self._committer
+        commit = committer is not None and committer.wants(draft.store)
+        inflight = self._inflight
+        if commit and inflight is not None and len(inflight) >= self.env.limits.stored_inflight_max:
+            if reply is not None:
+                reply(None, False, _too_many_pending())
+            return
+        message = self._stamp(draft, sender, now_ms)
+        if key:
+            self._remember(message)
+        if not commit and not inflight:
+            self._deliver(message)
+            if reply is not None:
+                reply(Serial(message.epoch, message.offset), False, None)
+            return
+        waiting = _Waiting(message, reply, ready=not commit)
+        if inflight is None:
+            inflight = self._inflight = deque()
+        inflight.append(waiting)
+        if commit:
+            assert committer is not None
+            committer.commit(message, partial(self._on_committed, waiting))
+
+    def _stamp(self, draft: PublishItem, sender: Sender, now_ms: int) -> Message:
+        self.offset += 1
+        if now_ms > self.ts_ms:
+            self.ts_ms = now_ms
+        ttl_ms = draft.ttl_ms or int(self.rules.message_ttl_s * 1000)
+        exclude = ""
+        if draft.echo:
+            exclude = _exclusion(draft.echo, sender)
+        return Message(
+            self.hub.name,
+            self.name,
+            draft.payload,
+            self.epoch,
+            self.offset,
+            self.ts_ms,
+            draft.content_type,
+            draft.idempotency_key,
+            sender.session,
+            sender.user,
+            exclude,
+            draft.key,
+            draft.headers,
+            self.ts_ms + ttl_ms if ttl_ms else 0,
+            draft.retain,
+            draft.store,
+        )
+
+    def _answer_duplicate(
+        self, user: str, key: str, now_ms: int, reply: PublishReply | None
+    ) -> bool:
+        serial = self._keys.find(user, key, now_ms) if self._keys is not None else None
+        if serial is None:
+            return False
+        if reply is not None:
+            # The first attempt may still be on its way to the disk: then both share its outcome.
+            for waiting in self._inflight or ():
+                if (
+                    waiting.message.offset == serial.offset
+                    and waiting.message.epoch == serial.epoch
+                ):
+                    waiting.replies.append(reply)
+                    return True
+            reply(serial, True, None)
+        return True
+
+    def _remember(self, message: Message) -> None:
+        if self._keys is None:
+            self._keys = IdempotencyWindow()
+        expires_ms = message.ts_ms + int(self.rules.idempotency_s * 1000)
+        self._keys.remember(message.user, message.id, message.serial, expires_ms)
+
+    def _on_committed(self, waiting: _Waiting, error: StorageError | None) -> None:
+        waiting.ready = True
+        waiting.error = error
+        inflight = self._inflight
+        while inflight and inflight[0].ready:
+            self._settle(inflight.popleft())
+
+    def _settle(self, waiting: _Waiting) -> None:
+        message = waiting.message
+        if waiting.error is None:
+            self._deliver(message)
+            serial = message.serial
+            for index, reply in enumerate(waiting.replies):
+                reply(serial, index > 0, None)
+            return
+        if message.id and self._keys is not None:
+            self._keys.forget(message.user, message.id)
+        for reply in waiting.replies:
+            reply(None, False, waiting.error)
+
+    def _deliver(self, message: Message) -> None:
+        for hook in self._on_message:
+            hook(message)
+        if self._matched_generation != self.hub.patterns.generation:
+            self.refresh_matches()
+        excluded = self._excluded(message) if message.exclude else None
+        deliveries = 0
+        for lane in self._lanes:
+            frame = lane.format.encode_message(message)
+            if excluded:
+                lane.put_except(frame, message, excluded)
+            else:
+                lane.put(frame, message)
+            deliveries += len(lane.outboxes)
+        if deliveries:
+            self.hub.count_deliveries(deliveries)
+        elif not self.subscribers:
+            self.hub.touch(self)
+
+    def _excluded(self, message: Message) -> list[Outbox]:
+        return [
+            subscriber.outbox
+            for subscriber in self.hub.subscribers_named(message.exclude)
+            if subscriber in self.subscribers or subscriber in self._matched
+        ]
+
+    def broadcast(self, event: Event, *, to_all_but: Subscriber | None = None) -> None:
+        """Send an event that is not a message to everyone here."""
+        for lane in self._lanes:
+            frame = lane.format.encode(event)
+            if to_all_but is not None and to_all_but.outbox in lane.outboxes:
+                lane.put_except(frame, None, [to_all_but.outbox])
+            else:
+                lane.put(frame, None)
+
+    # --- subscribing -------------------------------------------------------------------------------
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Let a session in. From now on it receives what is published; greet it with `welcome`."""
+        known = subscriber in self._matched
+        if known:
+            del self._matched[subscriber]
+        else:
+            self._join(subscriber)
+        self.subscribers[subscriber] = None
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """Let a session out, unless a pattern of its still covers this channel."""
+        if subscriber not in self.subscribers:
+            return
+        del self.subscribers[subscriber]
+        if self._covered_by_pattern(subscriber):
+            self._matched[subscriber] = None
+            return
+        self._leave(subscriber)
+        if not self.subscribers and not self._matched:
+            self.hub.touch(self)
+
+    def welcome(
+        self, subscriber: Subscriber, replay: Sequence[Message], *, recovered: bool
+    ) -> None:
+        """Send a newcomer what it missed and what it should know. Call after its reply is queued."""
+        self.replay(subscriber, replay)
+        for feature in self._features:
+            feature.on_welcome(subscriber, recovered=recovered)
+
+    def replay(self, subscriber: Subscriber, messages: Sequence[Message]) -> None:
+        """Send past messages to one session, without those kept from it and those expired."""
+        now_ms = self.env.clock.wall_ms()
+        encode = subscriber.outbox.format.encode_message
+        frames = [
+            encode(message)
+            for message in messages
+            if not (message.expires_ms and message.expires_ms <= now_ms)
+            and not subscriber.is_excluded(message)
+        ]
+        if frames:
+            subscriber.outbox.put(b"".join(frames))
+            self.hub.count_deliveries(len(frames))
+
+    def refresh_matches(self, newcomer: Subscriber | None = None) -> None:
+        """Bring the pattern subscribers up to date with the hub's patterns.
+
+        Whoever is new here is welcomed at once, but for `newcomer`, whose reply is not queued yet.
+        """
+        patterns = self.hub.patterns
+        if self._matched_generation == patterns.generation:
+            return
+        self._matched_generation = patterns.generation
+        if not len(patterns) and not self._matched:
+            return
+        now: dict[Subscriber, None] = {}
+        for _, holders in patterns.match(self.name):
+            for subscriber in holders:
+                if subscriber in self.subscribers or subscriber in now:
+                    continue
+                if subscriber.session.may_read(self.name, self.rules):
+                    now[subscriber] = None
+        before, self._matched = self._matched, now
+        for subscriber in before:
+            if subscriber not in now and subscriber not in self.subscribers:
+                self._leave(subscriber)
+        for subscriber in now:
+            if subscriber not in before:
+                self._join(subscriber)
+                if subscriber is not newcomer:
+                    self.welcome(subscriber, (), recovered=True)
+
+    def _covered_by_pattern(self, subscriber: Subscriber) -> bool:
+        if not len(self.hub.patterns) or not subscriber.session.may_read(self.name, self.rules):
+            return False
+        return any(subscriber in holders for _, holders in self.hub.patterns.match(self.name))
+
+    def has(self, subscriber: Subscriber) -> bool:
+        """Whether the session receives from here, by name or through a pattern."""
+        return subscriber in self.subscribers or subscriber in self._matched
+
+    @property
+    def member_count(self) -> int:
+        return len(self.subscribers) + len(self._matched)
+
+    def _join(self, subscriber: Subscriber) -> None:
+        for feature in self._features:
+            feature.on_join(subscriber)
+        self._lane_of(subscriber.outbox.format).add(subscriber.outbox)
+
+    def _leave(self, subscriber: Subscriber) -> None:
+        outbox = subscriber.outbox
+        for lane in self._lanes:
+            if lane.format is outbox.format:
+                lane.remove(outbox)
+                if not lane.outboxes:
+                    self._lanes.remove(lane)
+                break
+        for feature in self._features:
+            feature.on_leave(subscriber)
+
+    def _lane_of(self, format: Format) -> Lane:
+        for lane in self._lanes:
+            if lane.format is format:
+                return lane
+        lane = Lane(self.name, format, self.rules.slow_policy, self.env.turn)
+        self._lanes.append(lane)
+        return lane
+
+    # --- recovery ----------------------------------------------------------------------------------
+
+    def recovery_from(self, since: Serial) -> Recovery:
+        """How a subscriber that last saw `since` can be brought up to date."""
+        recent = self._recent
+        floor = recent.floor if recent is not None else self.offset
+        return decide(
+            since,
+            self.serial,
+            floor,
+            stored_all=bool(self.epoch & 1),
+            missed_max=self.env.limits.recovery_len_max,
+        )
+
+    def recent_after(self, offset: int) -> Sequence[Message]:
+        """What live history holds after an offset."""
+        return self._recent.after(offset) if self._recent is not None else ()
+
+    @property
+    def recent_floor(self) -> int:
+        """Live history holds everything after this offset."""
+        return self._recent.floor if self._recent is not None else self.offset
+
+    # --- handover ----------------------------------------------------------------------------------
+
+    def export_state(self) -> bytes:
+        """The channel's whole state as bytes, for handover and replication."""
+        state = _State(
+            epoch=self.epoch,
+            offset=self.offset,
+            ts_ms=self.ts_ms,
+            keys=self._keys.entries() if self._keys is not None else [],
+            features={f.name: f.export_state() for f in self._features},
+            own=self.export_own_state(),
+        )
+        return msgspec.msgpack.encode(state)
+
+    def import_state(self, data: bytes) -> None:
+        """Take over a state written by `export_state`, on a freshly made channel of the same name."""
+        try:
+            state = msgspec.msgpack.decode(data, type=_State)
+        except msgspec.MsgspecError as error:
+            raise ArautoError(Code.CONFLICT, "the channel state cannot be read") from error
+        self.epoch, self.offset, self.ts_ms = state.epoch, state.offset, state.ts_ms
+        for user, key, epoch, offset, expires_ms in state.keys:
+            if self._keys is None:
+                self._keys = IdempotencyWindow()
+            self._keys.remember(user, key, Serial(epoch, offset), expires_ms)
+        for feature in self._features:
+            if feature.name in state.features:
+                feature.import_state(state.features[feature.name])
+        self.import_own_state(state.own)
+        self.is_open = True
+
+    def export_own_state(self) -> bytes:
+        """What the channel type itself holds; a plain channel holds nothing."""
+        return b""
+
+    def import_own_state(self, data: bytes) -> None:
+        """The counterpart of `export_own_state`."""
+
+
+def _exclusion(echo: Echo, sender: Sender) -> str:
+    if echo is Echo.NOT_USER and sender.user:
+        return "u:" + sender.user
+    return "s:" + sender.session if sender.session else ""
+
+
+def _too_many_pending() -> ArautoError:
+    return ArautoError(
+        Code.TOO_MANY_PENDING, "too many messages of this channel wait to be stored; retry later"
+    )

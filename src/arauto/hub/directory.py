@@ -1,0 +1,181 @@
+"""The hubs of a node: made on first use, refreshed when settings change, closed when idle.
+
+Settings live in the store as JSON, one record per hub, rules, namespace and channel. They are cached here,
+re-read when a change is announced and, in case an announcement was lost, on a timer.
+"""
+
+import asyncio
+from typing import TypeVar
+
+import msgspec
+import structlog
+
+from arauto.errors import ArautoError, Code
+from arauto.hub.environment import Environment
+from arauto.hub.hub import Hub
+from arauto.hub.rules import HubState
+from arauto.names import check_hub
+from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Rules
+
+__all__ = ["Directory"]
+
+_SWEEP_S = 1.0
+_log = structlog.get_logger("arauto.hub")
+T = TypeVar("T")
+
+
+class Directory:
+    """Finds, makes and closes hubs."""
+
+    def __init__(
+        self,
+        env: Environment,
+        *,
+        defaults: HubSettings,
+        builtin_rules: Rules,
+        allow_dynamic: bool,
+        hubs_max: int = 10_000,
+    ) -> None:
+        self._env = env
+        self._defaults = defaults
+        self._builtin_rules = builtin_rules
+        self._allow_dynamic = allow_dynamic
+        self._hubs_max = hubs_max
+        self.hubs: dict[str, Hub] = {}
+        self._opening: dict[str, asyncio.Future[Hub]] = {}
+        self._closing: dict[str, asyncio.Future[None]] = {}
+        self._closed = False
+
+    def start(self) -> None:
+        """Begin the periodic work: closing what is idle, re-reading settings."""
+        self._env.clock.call_later(_SWEEP_S, self._sweep_soon)
+        self._env.clock.call_later(self._env.limits.settings_refresh_s, self._refresh_soon)
+
+    async def get(self, name: str) -> Hub:
+        """The hub of that name, made if hubs may be made on use.
+
+        Raises:
+            ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, OVERLOADED, and StorageError.
+        """
+        hub = self.hubs.get(name)
+        if hub is not None:
+            return hub
+        check_hub(name)
+        opening = self._opening.get(name)
+        if opening is None:
+            if len(self.hubs) + len(self._opening) >= self._hubs_max:
+                raise ArautoError(Code.OVERLOADED, "this node holds no more hubs", field="hub")
+            opening = asyncio.ensure_future(self._open(name))
+            self._opening[name] = opening
+            opening.add_done_callback(lambda _: self._opening.pop(name, None))
+        return await asyncio.shield(opening)
+
+    async def _open(self, name: str) -> Hub:
+        if name in self._closing:
+            await self._closing[name]
+        state = await self.read_state(name)
+        if state is None:
+            if not self._allow_dynamic:
+                raise ArautoError(
+                    Code.UNKNOWN_HUB,
+                    "there is no such hub, and hubs are not made on use here",
+                    field="hub",
+                )
+            state = HubState(self._defaults, {}, {}, {}, self._builtin_rules)
+        hub = Hub(name, state, self._env)
+        await hub.retained.load()
+        self.hubs[name] = hub
+        return hub
+
+    async def read_state(self, name: str) -> HubState | None:
+        """A hub's settings as stored; None if it was never set up explicitly."""
+        rows = await self._env.storage.settings.load(name)
+        settings: HubSettings | None = None
+        rules: dict[str, Rules] = {}
+        namespaces: dict[str, NamespaceSettings] = {}
+        channels: dict[str, ChannelSettings] = {}
+        for kind, id, value in rows:
+            if kind == "hub":
+                settings = _decode(value, HubSettings, name, kind) or settings
+            elif kind == "rules" and (found := _decode(value, Rules, name, kind)):
+                rules[id] = found
+            elif kind == "namespace" and (bound := _decode(value, NamespaceSettings, name, kind)):
+                namespaces[id] = bound
+            elif kind == "channel" and (own := _decode(value, ChannelSettings, name, kind)):
+                channels[id] = own
+        if settings is None and not (self._allow_dynamic and rows):
+            return None
+        return HubState(
+            settings or self._defaults, rules, namespaces, channels, self._builtin_rules
+        )
+
+    async def refresh(self, name: str) -> None:
+        """Settings of a hub changed: re-read and apply them, if the hub is open here."""
+        hub = self.hubs.get(name)
+        if hub is None:
+            return
+        state = await self.read_state(name)
+        if state is None:
+            if not self._allow_dynamic:
+                await self.close_hub(name)
+                return
+            state = HubState(self._defaults, {}, {}, {}, self._builtin_rules)
+        if self.hubs.get(name) is hub and not state.same_as(hub.state):
+            await hub.apply(state)
+
+    async def close_hub(self, name: str) -> None:
+        """Close a hub now, disconnecting its sessions. Who asks for it meanwhile gets a fresh one."""
+        hub = self.hubs.pop(name, None)
+        if hub is None:
+            return
+        closing = self._closing[name] = asyncio.get_running_loop().create_future()
+        try:
+            await hub.close()
+        finally:
+            del self._closing[name]
+            closing.set_result(None)
+            self._env.metrics.close_hub(name)
+
+    async def close(self) -> None:
+        self._closed = True
+        for name in list(self.hubs):
+            await self.close_hub(name)
+
+    # --- periodic work -----------------------------------------------------------------------------
+
+    def _sweep_soon(self) -> None:
+        if not self._closed:
+            self._env.tasks.spawn(self._sweep())
+
+    async def _sweep(self) -> None:
+        try:
+            deadline_s = self._env.clock.monotonic_s() - self._env.limits.hub_close_s
+            for name, hub in list(self.hubs.items()):
+                await hub.close_idle_channels()
+                if hub.is_idle and hub.idle_since_s <= deadline_s:
+                    await self.close_hub(name)
+        finally:
+            self._env.clock.call_later(_SWEEP_S, self._sweep_soon)
+
+    def _refresh_soon(self) -> None:
+        if not self._closed:
+            self._env.tasks.spawn(self._refresh_all())
+
+    async def _refresh_all(self) -> None:
+        try:
+            for name in list(self.hubs):
+                try:
+                    await self.refresh(name)
+                except ArautoError as error:
+                    _log.warning("settings not refreshed", hub=name, code=int(error.code))
+        finally:
+            self._env.clock.call_later(self._env.limits.settings_refresh_s, self._refresh_soon)
+
+
+def _decode(value: bytes, kind_type: type[T], hub: str, kind: str) -> T | None:
+    try:
+        return msgspec.json.decode(value, type=kind_type)
+    except msgspec.MsgspecError:
+        # A record no version of ours could have written: skip it loudly, serve the rest.
+        _log.error("stored setting cannot be read", hub=hub, kind=kind)
+        return None

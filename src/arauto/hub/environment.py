@@ -1,0 +1,65 @@
+"""What every hub and channel of a node shares: the injected world and the node's limits."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from arauto.clock import Clock
+from arauto.entropy import Entropy
+from arauto.hub.fanout import Turn
+from arauto.hub.hooks import FeatureSpec
+from arauto.hub.ownership import Local, Ownership
+from arauto.storage.base import Storage
+from arauto.tasks import TaskSet
+from arauto.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from arauto.hub.channel import Channel
+    from arauto.hub.hub import Hub
+
+__all__ = ["Environment", "HubLimits"]
+
+
+@dataclass(frozen=True, slots=True)
+class HubLimits:
+    """Node-wide limits and timings of hubs and channels."""
+
+    hub_close_s: float = 60.0
+    channel_close_s: float = 60.0
+    settings_refresh_s: float = 60.0
+    history_page_len: int = 100
+    recovery_len_max: int = 1_000
+    live_history_len_max: int = 10_000
+    presence_page_len: int = 1_000
+    pattern_positions_len_max: int = 1_000
+    pending_per_channel_max: int = 1_000
+    stored_inflight_max: int = 50_000
+    snapshot_interval_s: float = 30.0
+    retain_s_max: float = 0.0
+    """The longest any retained message is kept; 0 = as long as the rules say."""
+    document_bytes_max: int = 4_194_304
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Built once by the composition root."""
+
+    node: str
+    clock: Clock
+    entropy: Entropy
+    turn: Turn
+    storage: Storage
+    metrics: Metrics
+    tasks: TaskSet
+    features: tuple[FeatureSpec, ...] = ()
+    channel_types: "dict[str, Callable[[Hub, str], Channel]]" = field(default_factory=dict)
+    """Channel classes by namespace; a channel of any other namespace is a plain `Channel`."""
+    limits: HubLimits = HubLimits()
+    ownership: Ownership = field(default_factory=Local)
+
+    def new_epoch(self, *, fully_stored: bool) -> int:
+        """A number larger than every epoch before it: creation time, random bits, and one bit that
+        says whether every message of the epoch is stored. Fits 63 bits until the year 2109.
+        """
+        high = self.clock.wall_ms() << 21
+        return high | (self.entropy.bits(20) << 1) | int(fully_stored)

@@ -1,0 +1,160 @@
+"""Fan-out: encode once per wire format, join once per loop turn, write once per subscriber.
+
+A channel keeps one `Lane` per wire format. Publishing appends an encoded frame to each lane; nothing is
+done per subscriber. When the event loop's turn ends, `Turn.flush` joins each dirty lane's frames into one
+`Batch` and hands that same object to every subscriber's outbox, and then each dirty outbox writes once.
+So the work per delivery is a share of one list append and one write, whatever the number of messages.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from arauto.clock import Clock
+from arauto.codec.base import Codec
+from arauto.codec.events import Event, Publication
+from arauto.model import Message, SlowPolicy
+
+if TYPE_CHECKING:
+    from arauto.hub.outbox import Outbox
+
+__all__ = ["Batch", "Format", "Lane", "Turn"]
+
+
+class Format:
+    """A wire format: a codec and the framing of its transport. One object per format and node.
+
+    Lanes are kept per `Format` by identity, so a gateway creates its formats once.
+    """
+
+    __slots__ = ("_encode_event", "_frame", "codec", "name")
+
+    def __init__(self, name: str, codec: Codec, frame: Callable[[bytes], bytes]) -> None:
+        self.name = name
+        self.codec = codec
+        self._encode_event = codec.encode_event
+        self._frame = frame
+
+    def encode(self, event: Event) -> bytes:
+        """Return the event as it goes on the wire, framing included."""
+        return self._frame(self._encode_event(event))
+
+    def encode_message(self, message: Message) -> bytes:
+        return self._frame(self._encode_event(Publication(message=message)))
+
+
+class Batch:
+    """What one channel produced in one turn, in one format. Shared by all its subscribers: read-only."""
+
+    __slots__ = ("_data", "channel", "frames", "messages", "policy")
+
+    def __init__(
+        self,
+        channel: str,
+        policy: SlowPolicy,
+        frames: list[bytes],
+        messages: list[Message | None],
+    ) -> None:
+        self.channel = channel
+        self.policy = policy
+        self.frames = frames
+        self.messages = messages
+        """One entry per frame; None for frames that are not publications (joins, updates …)."""
+        self._data = frames[0] if len(frames) == 1 else b"".join(frames)
+
+    @property
+    def data(self) -> bytes:
+        return self._data
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+
+class Lane:
+    """The subscribers of one channel that share a wire format, and what this turn owes them."""
+
+    __slots__ = ("channel", "format", "frames", "messages", "outboxes", "policy", "turn")
+
+    def __init__(self, channel: str, format: Format, policy: SlowPolicy, turn: "Turn") -> None:
+        self.channel = channel
+        self.format = format
+        self.policy = policy
+        self.turn = turn
+        self.outboxes: dict[Outbox, None] = {}
+        self.frames: list[bytes] = []
+        self.messages: list[Message | None] = []
+
+    def put(self, frame: bytes, message: Message | None) -> None:
+        """Owe a frame to everyone in the lane at this moment."""
+        if not self.frames:
+            self.turn.add_lane(self)
+        self.frames.append(frame)
+        self.messages.append(message)
+
+    def put_except(self, frame: bytes, message: Message | None, excluded: "list[Outbox]") -> None:
+        """Owe a frame to everyone but a few. Costs one append per subscriber, so it is the rare path."""
+        self.spill()
+        batch = Batch(self.channel, self.policy, [frame], [message])
+        for outbox in self.outboxes:
+            if outbox not in excluded:
+                outbox.put(batch)
+
+    def add(self, outbox: "Outbox") -> None:
+        """Let an outbox in; it receives what is put from now on, nothing that was put before."""
+        self.spill()
+        self.outboxes[outbox] = None
+
+    def remove(self, outbox: "Outbox") -> None:
+        """Let an outbox out; it still receives what was put while it was in."""
+        self.spill()
+        self.outboxes.pop(outbox, None)
+
+    def spill(self) -> None:
+        """Hand the turn's frames, joined, to every outbox."""
+        frames = self.frames
+        if not frames:
+            return
+        batch = Batch(self.channel, self.policy, frames, self.messages)
+        self.frames = []
+        self.messages = []
+        dirty = self.turn.outboxes
+        for outbox in self.outboxes:
+            pending = outbox.pending
+            if not pending:
+                dirty.append(outbox)
+            pending.append(batch)
+
+
+class Turn:
+    """What the current turn of the event loop still has to write. One per node."""
+
+    __slots__ = ("_clock", "_lanes", "_scheduled", "flushes", "outboxes")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lanes: list[Lane] = []
+        self.outboxes: list[Outbox] = []
+        self._scheduled = False
+        self.flushes = 0
+
+    def add_lane(self, lane: Lane) -> None:
+        self._lanes.append(lane)
+        if not self._scheduled:
+            self._scheduled = True
+            self._clock.call_soon(self.flush)
+
+    def add_outbox(self, outbox: "Outbox") -> None:
+        self.outboxes.append(outbox)
+        if not self._scheduled:
+            self._scheduled = True
+            self._clock.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Spill every dirty lane, then write every dirty outbox once."""
+        self._scheduled = False
+        self.flushes += 1
+        lanes, self._lanes = self._lanes, []
+        for lane in lanes:
+            lane.spill()
+        outboxes, self.outboxes = self.outboxes, []
+        for outbox in outboxes:
+            outbox.flush()

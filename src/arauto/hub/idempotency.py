@@ -1,0 +1,54 @@
+"""Remembers idempotency keys for a while, so that a retried publish is delivered once. Pure."""
+
+from collections import OrderedDict
+
+from arauto.model import Serial
+
+__all__ = ["IdempotencyWindow"]
+
+_KEYS_MAX = 10_000
+
+
+class IdempotencyWindow:
+    """The keys one channel has seen, oldest first, each with the serial it led to.
+
+    Keys are scoped by the publishing user, so that nobody can use up another's keys. The window holds at most
+    10,000 keys; beyond that the oldest is forgotten early (counted in `evicted`).
+    """
+
+    __slots__ = ("_seen", "evicted")
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[tuple[str, str], tuple[int, Serial]] = OrderedDict()
+        self.evicted = 0
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def find(self, user: str, key: str, now_ms: int) -> Serial | None:
+        """The serial an earlier publish with this key received, if still remembered."""
+        self._expire(now_ms)
+        found = self._seen.get((user, key))
+        return found[1] if found else None
+
+    def remember(self, user: str, key: str, serial: Serial, expires_ms: int) -> None:
+        self._seen[user, key] = (expires_ms, serial)
+        self._seen.move_to_end((user, key))
+        if len(self._seen) > _KEYS_MAX:
+            self._seen.popitem(last=False)
+            self.evicted += 1
+
+    def forget(self, user: str, key: str) -> None:
+        """The publish failed after all: a retry is a new attempt."""
+        self._seen.pop((user, key), None)
+
+    def entries(self) -> list[tuple[str, str, int, int, int]]:
+        """(user, key, epoch, offset, expires_ms), oldest first, for export."""
+        return [(u, k, s.epoch, s.offset, exp) for (u, k), (exp, s) in self._seen.items()]
+
+    def _expire(self, now_ms: int) -> None:
+        while self._seen:
+            first = next(iter(self._seen))
+            if self._seen[first][0] > now_ms:
+                return
+            del self._seen[first]

@@ -1,0 +1,323 @@
+"""The composition root: the only place that builds concrete parts and joins them to a node."""
+
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import msgspec
+import structlog
+
+from arauto.clock import Clock, SystemClock, Timer
+from arauto.codec.json import JsonCodec
+from arauto.codec.proto import ProtoCodec
+from arauto.codec.sse import SseCodec
+from arauto.codec.websocket import frame
+from arauto.config.schema import Config
+from arauto.entropy import Entropy, SystemEntropy
+from arauto.errors import Code
+from arauto.gateways.guard import Admission, HttpLimits
+from arauto.gateways.port import Port
+from arauto.gateways.rest import Rest
+from arauto.gateways.sse import SseGateway
+from arauto.gateways.websocket import WebSocketGateway
+from arauto.hub.directory import Directory
+from arauto.hub.environment import Environment, HubLimits
+from arauto.hub.fanout import Format, Turn
+from arauto.model import JSON
+from arauto.registry import CHANNEL_TYPES, FEATURES, open_storage
+from arauto.session.auth.addresses import AddressPolicy
+from arauto.session.auth.authenticator import Authenticator
+from arauto.session.auth.jwt import JwtVerifier
+from arauto.session.auth.outbound import OutboundClient
+from arauto.session.auth.provider import HttpAuthProvider
+from arauto.session.auth.revocations import Revocations
+from arauto.session.auth.tokens import SessionTokens
+from arauto.session.environment import SessionEnvironment, SessionLimits
+from arauto.session.restore import Restorer
+from arauto.session.wheel import TimerWheel
+from arauto.settings import AuthProvider
+from arauto.storage.base import JournalEntry, Kind, Storage
+from arauto.tasks import TaskSet
+from arauto.telemetry.intervals import Interval, Intervals
+from arauto.telemetry.metrics import HubGauges, Metrics
+
+__all__ = ["Node"]
+
+_log = structlog.get_logger("arauto.node")
+_TEXT_FRAME, _BINARY_FRAME = 0x1, 0x2
+
+
+class Node:
+    """One server process. `start` opens everything or nothing; `stop` lets go in the reverse order."""
+
+    def __init__(
+        self, config: Config, *, clock: Clock | None = None, entropy: Entropy | None = None
+    ) -> None:
+        self.config = config
+        self.clock: Clock = clock or SystemClock()
+        self.entropy: Entropy = entropy or SystemEntropy()
+        self.metrics = Metrics()
+        self.tasks = TaskSet(_report)
+        self.revocations = Revocations(self.clock)
+        self.stopping = False
+        self._closers: list[Callable[[], Awaitable[Any]]] = []
+        self._heartbeat: Timer | None = None
+        self.storage: Storage
+        self.env: Environment
+        self.sessions: SessionEnvironment
+        self.directory: Directory
+        self.intervals: Intervals
+        self.port: Port
+        self.websocket: WebSocketGateway
+
+    # --- life --------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open storage and ports.
+
+        Raises:
+            ArautoError: storage or configuration trouble; OSError: a port is taken.
+        """
+        try:
+            await self._start()
+        except BaseException:
+            await self._close_all()
+            raise
+
+    async def _start(self) -> None:
+        self.storage = await open_storage(self.config, self.clock)
+        self._closers.append(self.storage.close)
+        self._closers.append(self.tasks.close)
+        self._build_hubs()
+        self._closers.append(self.directory.close)
+        self._build_sessions()
+        self._build_intervals()
+        await self._open_port()
+        self.directory.start()
+        self.sessions.wheel.start()
+        self.intervals.start()
+        self._beat()
+
+    async def stop(self) -> None:
+        """Send clients away, write what is pending, release everything."""
+        if self.stopping:
+            return
+        self.stopping = True
+        if self._heartbeat is not None:
+            self._heartbeat.cancel()
+        self.port.stop_listening()
+        self.websocket.drain(Code.GOING_AWAY, "the node is shutting down")
+        await self._close_all()
+
+    async def _close_all(self) -> None:
+        while self._closers:
+            await self._closers.pop()()
+
+    # --- building ----------------------------------------------------------------------------------
+
+    def _build_hubs(self) -> None:
+        config = self.config
+        channel, limits = config.channel, config.limits
+        history_len = config.engine.max_live_history_size if channel.enable_live_history else 0
+        self.env = Environment(
+            node=config.node.name,
+            clock=self.clock,
+            entropy=self.entropy,
+            turn=Turn(self.clock),
+            storage=self.storage,
+            metrics=self.metrics,
+            tasks=self.tasks,
+            features=FEATURES,
+            channel_types=CHANNEL_TYPES,
+            limits=HubLimits(
+                hub_close_s=config.hub.close_timeout_s,
+                channel_close_s=channel.close_timeout_s,
+                settings_refresh_s=config.hub.settings_refresh_s,
+                history_page_len=channel.history_page_size,
+                recovery_len_max=channel.recovery_max,
+                live_history_len_max=history_len,
+                presence_page_len=channel.presence_page_size,
+                pattern_positions_len_max=limits.pattern_matches_max,
+                pending_per_channel_max=limits.pending_per_channel_max,
+                stored_inflight_max=limits.stored_in_flight_max,
+                snapshot_interval_s=channel.document_snapshot_interval_s,
+                retain_s_max=channel.retain_msg_duration_s,
+                document_bytes_max=limits.document_bytes_max,
+            ),
+        )
+        self.directory = Directory(
+            self.env,
+            defaults=config.hub.defaults,
+            builtin_rules=config.hub.default_rules,
+            allow_dynamic=config.engine.allow_dynamic_hubs,
+            hubs_max=limits.hubs_max,
+        )
+        self.metrics.set_gauges(self._gauges)
+
+    def _build_sessions(self) -> None:
+        config = self.config
+        session = config.session
+        self.sessions = SessionEnvironment(
+            hub=self.env,
+            directory=self.directory,
+            authenticator=self._build_authenticator(),
+            restorer=Restorer(self.storage.kv, self.clock, session.restore_ttl_s),
+            wheel=TimerWheel(self.clock),
+            limits=SessionLimits(
+                auth_deadline_s=session.auth_deadline_s,
+                ping_interval_s=session.ping_interval_s,
+                pong_timeout_s=session.pong_timeout_s,
+                errors_max=session.errors_max,
+                send_buffer_bytes=config.connection.ws.send_buffer_bytes,
+                message_bytes_max=config.connection.ws.max_message_bytes,
+                history_requests_max=session.history_requests_max,
+                restore_save_delay_s=session.restore_save_delay_s,
+            ),
+        )
+
+    def _build_authenticator(self) -> Authenticator:
+        auth = self.config.auth
+        policy = AddressPolicy(
+            auth.provider_allowlist, allow_private=auth.provider_allow_private_networks
+        )
+        outbound = OutboundClient(policy, response_bytes_max=auth.provider_response_bytes_max)
+        timeout_s = self.config.hub.authenticate_request_timeout_s
+
+        async def fetch(hub: str, url: str) -> bytes:
+            return await outbound.get(hub, url)
+
+        def make_provider(settings: AuthProvider) -> HttpAuthProvider:
+            return HttpAuthProvider(settings, outbound, self.clock, timeout_max_s=timeout_s)
+
+        authenticator = Authenticator(
+            clock=self.clock,
+            tokens=SessionTokens(
+                secret=auth.session.secret or self.entropy.token(64),
+                clock=self.clock,
+                entropy=self.entropy,
+                revocations=self.revocations,
+                algorithm=auth.algorithm,
+                issuer=auth.issuer,
+                ttl_s=auth.token_ttl_s,
+                skew_s=auth.clock_skew_s,
+            ),
+            jwt=JwtVerifier(
+                clock=self.clock,
+                revocations=self.revocations,
+                fetch=fetch,
+                refresh_s=auth.jwks_refresh_s,
+                skew_s=auth.clock_skew_s,
+            ),
+            revocations=self.revocations,
+            make_provider=make_provider,
+        )
+
+        async def close() -> None:
+            authenticator.close()
+            await outbound.aclose()
+
+        self._closers.append(close)
+        return authenticator
+
+    def _build_intervals(self) -> None:
+        engine = self.config.engine
+        self.intervals = Intervals(
+            self.metrics,
+            self.clock,
+            interval_s=engine.stats_collect_interval_s,
+            keep_len=engine.stats_keep_intervals,
+            on_interval=self._journal_interval,
+            sample_interval_s=engine.session_metrics_interval_s,
+        )
+
+        async def stop() -> None:
+            self.intervals.stop()
+            self.sessions.wheel.stop()
+            await self.storage.journal.flush()
+
+        self._closers.append(stop)
+
+    async def _open_port(self) -> None:
+        connection = self.config.connection
+        proto, json = ProtoCodec(), JsonCodec()
+        formats = {
+            proto.name: Format(proto.name, proto, lambda data: frame(data, _BINARY_FRAME)),
+            json.name: Format(json.name, json, lambda data: frame(data, _TEXT_FRAME)),
+        }
+        self.websocket = WebSocketGateway(
+            self.sessions,
+            formats,
+            allowed_origins=connection.allowed_origins,
+            message_bytes_max=connection.ws.max_message_bytes,
+            fragments_max=connection.ws.max_fragments,
+            read_buffer_bytes=connection.ws.read_buffer_bytes,
+        )
+        sse_codec = SseCodec()
+        sse = SseGateway(
+            self.sessions,
+            Format(sse_codec.name, sse_codec, bytes),
+            allowed_origins=connection.allowed_origins,
+            channels_max=connection.sse.channels_max,
+            keep_alive_s=connection.sse.keep_alive_s,
+        )
+        rest = Rest(
+            self.sessions,
+            allowed_origins=connection.allowed_origins,
+            healthy=lambda: not self.stopping,
+        )
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await (sse if scope["path"] == "/v1/sse" else rest)(scope, receive, send)
+
+        self.port = Port(
+            app,
+            limits=HttpLimits(
+                header_count_max=connection.http.header_count_max,
+                header_bytes_max=connection.http.header_bytes_max,
+                body_bytes_max=connection.http.body_bytes_max,
+                request_timeout_s=connection.http.request_timeout_s,
+            ),
+            admission=Admission(connection.max_connections, connection.connections_per_ip_max),
+            upgrade=self.websocket.upgrade,
+            keep_alive_s=connection.http.keep_alive_timeout_s,
+            tls=_tls(connection.tls.cert_file, connection.tls.key_file),
+        )
+        grace_s = self.config.node.shutdown_grace_s
+        await self.port.listen(connection.host, connection.port)
+        self._closers.append(lambda: self.port.close(grace_s))
+
+    # --- the journal's own rows --------------------------------------------------------------------
+
+    def _journal_interval(self, interval: Interval) -> None:
+        self._journal(Kind.COUNTERS, msgspec.json.encode(interval))
+
+    def _beat(self) -> None:
+        """Write a row now and then, so that the pipeline knows that time has passed on this node."""
+        self._journal(Kind.HEARTBEAT, b"{}")
+        interval_s = self.config.journal.heartbeat_interval_s
+        self._heartbeat = self.clock.call_later(interval_s, self._beat)
+
+    def _journal(self, kind: Kind, payload: bytes) -> None:
+        entry = JournalEntry(
+            kind=kind, ts_ms=self.clock.wall_ms(), content_type=JSON, payload=payload
+        )
+        self.storage.journal.append(entry, lambda error: None)
+
+    def _gauges(self) -> Iterable[HubGauges]:
+        return (
+            HubGauges(hub.name, len(hub.channels), len(hub.sessions), hub.subscription_count)
+            for hub in self.directory.hubs.values()
+        )
+
+
+def _report(error: BaseException) -> None:
+    _log.error("a background task failed", exc_info=error)
+
+
+def _tls(cert_file: str, key_file: str) -> ssl.SSLContext | None:
+    if not cert_file:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(cert_file, key_file or None)
+    return context

@@ -1,0 +1,92 @@
+"""Reading and changing documents from a session."""
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from arauto.codec.events import (
+    DocumentChangeReply,
+    DocumentChangeRequest,
+    DocumentGetReply,
+    DocumentGetRequest,
+)
+from arauto.errors import ArautoError, Code
+from arauto.features.document.channel import DocumentChannel
+from arauto.features.document.value import Value
+from arauto.flow.authorise import publish_refusal
+from arauto.hub.channel import Channel
+from arauto.session.read import readable
+
+if TYPE_CHECKING:
+    from arauto.session.session import Session
+
+__all__ = ["handle_document_change", "handle_document_get"]
+
+
+def handle_document_get(
+    session: "Session", request: DocumentGetRequest
+) -> Coroutine[Any, Any, None] | None:
+    channel = readable(session, request.channel)
+    if channel is None:
+        return _get_later(session, request)
+    _get(session, channel, request)
+    return None
+
+
+async def _get_later(session: "Session", request: DocumentGetRequest) -> None:
+    _get(session, await session.hub.open_channel(request.channel), request)
+
+
+def _get(session: "Session", channel: Channel, request: DocumentGetRequest) -> None:
+    def reply(version: int, value: Value) -> None:
+        if not session.has_ended():
+            session.send(
+                DocumentGetReply(
+                    id=request.id, channel=request.channel, version=version, value=value
+                )
+            )
+
+    _document(channel).get(reply)
+
+
+def handle_document_change(
+    session: "Session", request: DocumentChangeRequest
+) -> Coroutine[Any, Any, None] | None:
+    hub = session.hub
+    name = request.channel
+    rules = hub.state.resolve_rules(name)
+    refusal = publish_refusal(session, name, rules, hub.state.settings)
+    if refusal is not None:
+        raise refusal
+    channel = hub.channel(name)
+    if channel is None:
+        return _change_later(session, request)
+    _change(session, channel, request)
+    return None
+
+
+async def _change_later(session: "Session", request: DocumentChangeRequest) -> None:
+    _change(session, await session.hub.open_channel(request.channel), request)
+
+
+def _change(session: "Session", channel: Channel, request: DocumentChangeRequest) -> None:
+    def reply(version: int, error: ArautoError | None) -> None:
+        if session.has_ended():
+            return
+        if error is not None:
+            session.refuse(error, request.id)
+        elif request.id:
+            session.send(
+                DocumentChangeReply(id=request.id, channel=request.channel, version=version)
+            )
+
+    document = _document(channel)
+    session.hub.admit_publish(0)
+    document.change(request.operations, request.if_version, session.sender, reply)
+
+
+def _document(channel: Channel) -> DocumentChannel:
+    if not isinstance(channel, DocumentChannel):
+        raise ArautoError(
+            Code.WRONG_CHANNEL_TYPE, "only channels named doc:… hold a document", field="channel"
+        )
+    return channel

@@ -1,0 +1,59 @@
+"""What all sessions of a node share: the injected world, the node's limits and its helpers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from arauto.hub.directory import Directory
+from arauto.hub.environment import Environment
+from arauto.model import Identity
+from arauto.session.restore import Restorer
+from arauto.session.wheel import TimerWheel
+from arauto.settings import HubSettings
+
+__all__ = ["Authenticating", "SessionEnvironment", "SessionLimits"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """Node-wide limits and timings of sessions."""
+
+    auth_deadline_s: float = 5.0
+    ping_interval_s: float = 25.0
+    pong_timeout_s: float = 10.0
+    errors_max: int = 100
+    send_buffer_bytes: int = 1_048_576
+    message_bytes_max: int = 1_048_576
+    history_requests_max: int = 8
+    restore_save_delay_s: float = 0.5
+
+
+class Authenticating(Protocol):
+    """Turns credentials into an identity, and an identity into a short-lived token."""
+
+    async def authenticate(
+        self, hub: str, settings: HubSettings, session: str, credentials: bytes, address: str
+    ) -> Identity:
+        """Raises ArautoError AUTH_FAILED, AUTH_UNAVAILABLE, TOKEN_INVALID or TOKEN_EXPIRED."""
+
+    def issue_token(self, hub: str, session: str, identity: Identity) -> tuple[str, int]:
+        """(token, expires_ms), or ("", 0) if this node issues none."""
+
+    def is_revoked(self, hub: str, identity: Identity) -> bool:
+        """Whether the identity was withdrawn since it was established."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnvironment:
+    """Built once by the composition root."""
+
+    hub: Environment
+    directory: Directory
+    authenticator: Authenticating
+    restorer: Restorer
+    wheel: TimerWheel
+    limits: SessionLimits
+    trace_publish: "Callable[[str, str, dict[str, str] | None], dict[str, str] | None] | None" = (
+        None
+    )
+    """(hub, channel, headers) → headers to send on; None while tracing is off."""

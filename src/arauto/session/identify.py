@@ -1,0 +1,86 @@
+"""Authenticating, re-authenticating and taking up an earlier session, all without reconnecting."""
+
+from typing import TYPE_CHECKING
+
+from arauto.codec.events import AuthReply, AuthRequest, Restored, RestoreRequest, SubscribeItem
+from arauto.errors import ArautoError, Code
+from arauto.names import is_pattern, is_topic, matches
+from arauto.session.subscribe import Plan, as_event, prepare, subscribe_now
+
+if TYPE_CHECKING:
+    from arauto.session.session import Session
+
+__all__ = ["authenticate", "handle_auth", "handle_restore"]
+
+
+async def handle_auth(session: "Session", request: AuthRequest) -> None:
+    try:
+        await authenticate(session, request.credentials)
+    except ArautoError as error:
+        session.hub.counters.refuse(int(error.code))
+        session.send(AuthReply(id=request.id, success=False, error=as_event(error)))
+        session.count_refusal()
+        return
+    session.send(session.auth_reply(request.id))
+    session.give_restore_key()
+
+
+async def authenticate(session: "Session", credentials: bytes) -> None:
+    """Ask the hub's provider who this is, and become that.
+
+    A failed re-authentication leaves the session as it was.
+    """
+    settings = session.hub.state.settings
+    identity = await session.env.authenticator.authenticate(
+        session.hub.name, settings, session.id, credentials, session.connection.address
+    )
+    if not session.has_ended():
+        session.become(identity)
+
+
+async def handle_restore(session: "Session", request: RestoreRequest) -> None:
+    hub = session.hub
+    state = await session.env.restorer.take(hub.name, request.key)
+    if session.has_ended():
+        return
+    if session.env.authenticator.is_revoked(hub.name, state.identity):
+        raise ArautoError(Code.AUTH_FAILED, "the session's authentication was withdrawn")
+    earlier = hub.sessions.get(state.session)
+    if earlier is not None and earlier is not session.subscriber:
+        # The lost connection has not noticed yet; its place is taken now.
+        earlier.session.disconnect(
+            Code.SESSION_REPLACED, "the session continues on another connection"
+        )
+        earlier.session.closed(Code.SESSION_REPLACED)
+    for name in list(session.subscriptions):
+        session.drop_subscription(name)
+    hub.rename_session(session.subscriber, state.session)
+    session.become(state.identity)
+    positions = request.positions
+    plans = []
+    for name in state.subscriptions:
+        if name in session.subscriptions:
+            continue
+        if is_pattern(name) or is_topic(name):
+            covered = {c: s for c, s in positions.items() if matches(name, c)}
+            plans.append(Plan(SubscribeItem(channel=name, positions=covered)))
+        else:
+            plans.append(Plan(SubscribeItem(channel=name, since=positions.get(name))))
+    await prepare(session, plans)
+    if session.has_ended():
+        return
+    results, welcomes = subscribe_now(session, plans)
+    session.hub.counters.sessions_restored += 1
+    session.send(
+        Restored(
+            id=request.id,
+            session=session.id,
+            user=state.identity.user,
+            grants=state.identity.grants,
+            extra=state.identity.extra,
+            results=results,
+        )
+    )
+    for welcome in welcomes:
+        welcome.send(session)
+    session.give_restore_key()

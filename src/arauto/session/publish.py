@@ -1,0 +1,125 @@
+"""Publishing from a session. The hot path: a cached target, two checks, and the channel."""
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from arauto.codec.events import Ack, AckItem, ErrorEvent, PublishItem, PublishRequest
+from arauto.errors import ArautoError, Code
+from arauto.flow.authorise import publish_refusal
+from arauto.hub.channel import Channel, PublishReply
+from arauto.model import Serial
+from arauto.names import check_channel
+
+if TYPE_CHECKING:
+    from arauto.session.session import Session
+
+__all__ = ["handle_publish"]
+
+#: Channels a session has lately published to, each checked once per settings generation.
+_TARGETS_MAX = 256
+
+
+class _Acks:
+    """Collects the outcomes of one request's items and answers when the last one is in."""
+
+    __slots__ = ("_id", "_left", "_results", "_session")
+
+    def __init__(self, session: "Session", id: int, count: int) -> None:
+        self._session = session
+        self._id = id
+        self._left = count
+        self._results: list[AckItem | None] = [None] * count
+
+    def slot(self, index: int) -> PublishReply:
+        def reply(serial: Serial | None, duplicate: bool, error: ArautoError | None) -> None:
+            if error is not None:
+                self._session.hub.counters.refuse(int(error.code))
+            self._results[index] = AckItem(
+                serial=serial, duplicate=duplicate, error=_as_event(error) if error else None
+            )
+            self._left -= 1
+            if not self._left:
+                results = tuple(item for item in self._results if item is not None)
+                self._session.send(Ack(id=self._id, results=results))
+
+        return reply
+
+
+def handle_publish(session: "Session", request: PublishRequest) -> Coroutine[Any, Any, None] | None:
+    items = request.items
+    acks = _Acks(session, request.id, len(items)) if request.id else None
+    for index, item in enumerate(items):
+        reply = acks.slot(index) if acks is not None else None
+        try:
+            channel = _target(session, item.channel)
+            if channel is None:
+                return _publish_rest(session, items, index, acks)
+            _publish(session, channel, item, reply)
+        except ArautoError as error:
+            _refuse(session, error, reply)
+    return None
+
+
+async def _publish_rest(
+    session: "Session", items: tuple[PublishItem, ...], start: int, acks: _Acks | None
+) -> None:
+    """The rest of a request whose next channel has to be opened first."""
+    for index in range(start, len(items)):
+        item = items[index]
+        reply = acks.slot(index) if acks is not None else None
+        try:
+            channel = _target(session, item.channel) or await session.hub.open_channel(item.channel)
+            _publish(session, channel, item, reply)
+        except ArautoError as error:
+            _refuse(session, error, reply)
+
+
+def _target(session: "Session", name: str) -> Channel | None:
+    """The channel, if the session may publish to it; None if it must be opened first."""
+    hub = session.hub
+    targets = session.targets
+    if targets is None or session.targets_generation != hub.generation:
+        targets = session.targets = {}
+        session.targets_generation = hub.generation
+    channel = targets.get(name)
+    if channel is not None and channel.is_open:
+        return channel
+    check_channel(name)
+    refusal = publish_refusal(session, name, hub.state.resolve_rules(name), hub.state.settings)
+    if refusal is not None:
+        raise refusal
+    channel = hub.channel(name)
+    if channel is not None:
+        if len(targets) >= _TARGETS_MAX:
+            targets.clear()
+        targets[name] = channel
+    return channel
+
+
+def _publish(
+    session: "Session", channel: Channel, item: PublishItem, reply: PublishReply | None
+) -> None:
+    session.hub.admit_publish(len(item.payload))
+    trace = session.env.trace_publish
+    if trace is not None and item.headers is not None:
+        headers = trace(session.hub.name, channel.name, item.headers)
+        item = msgspec.structs.replace(item, headers=headers)
+    channel.publish(item, session.sender, reply)
+    session.forgive()
+
+
+def _refuse(session: "Session", error: ArautoError, reply: PublishReply | None) -> None:
+    if reply is None:
+        session.refuse(error, 0)
+    else:
+        reply(None, False, error)
+        if error.code is not Code.HUB_RATE_LIMITED:
+            session.count_refusal()
+
+
+def _as_event(error: ArautoError) -> ErrorEvent:
+    return ErrorEvent(
+        code=int(error.code), message=error.message, field=error.field, retryable=error.retryable
+    )

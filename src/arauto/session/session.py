@@ -1,0 +1,461 @@
+"""One client's context, whatever transport carries it: identity, subscriptions, limits, heartbeat.
+
+A gateway feeds it whole messages with `receive` and implements the outbox's `Sink`. Requests are handled in
+order: a handler that must wait (authentication, opening a stored channel) holds back the requests behind
+it, and the gateway is told to stop reading meanwhile. `commands.py` holds the handlers.
+"""
+
+from collections import deque
+from collections.abc import Coroutine
+from enum import Enum
+from typing import Any, Protocol
+
+import msgspec
+
+from arauto.codec.events import AuthReply, ErrorEvent, Event, Ping, Request, RestoreKey, SessionInfo
+from arauto.errors import ArautoError, Code
+from arauto.flow.authorise import Granted, may_read
+from arauto.hub.channel import Channel, Sender
+from arauto.hub.fanout import Format
+from arauto.hub.hub import Hub
+from arauto.hub.outbox import Outbox, Sink
+from arauto.hub.quota import TokenBucket
+from arauto.hub.subscriber import Subscriber
+from arauto.model import JSON, Identity
+from arauto.session import commands
+from arauto.session.auth.grants import GrantSet
+from arauto.session.environment import SessionEnvironment
+from arauto.session.restore import SessionState
+from arauto.settings import Rules
+from arauto.storage.base import JournalEntry, Kind
+
+__all__ = ["Connection", "Phase", "Session"]
+
+
+class Phase(Enum):
+    """Where a session stands. Closed is final."""
+
+    ANONYMOUS = "anonymous"
+    AUTHENTICATED = "authenticated"
+    CLOSED = "closed"
+
+
+class Connection(Sink, Protocol):
+    """A gateway's connection: the outbox's sink, and the control a session needs over its reading."""
+
+    address: str
+    transport: str
+    """The kind of transport, "websocket" or "sse"; goes to the journal."""
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self, code: Code, reason: str) -> None:
+        """Send what was written so far, then end the connection with that code."""
+
+
+class Session:
+    """Implements `HubSession`."""
+
+    __slots__ = (
+        "_bucket",
+        "_decode",
+        "_errors",
+        "_pinged_s",
+        "_queue",
+        "_restore_key",
+        "_restore_pending",
+        "_seen_s",
+        "auth_by_s",
+        "connection",
+        "env",
+        "granted",
+        "history_requests",
+        "hub",
+        "identity",
+        "opened_ms",
+        "opened_s",
+        "outbox",
+        "phase",
+        "sender",
+        "subscriber",
+        "subscriptions",
+        "targets",
+        "targets_generation",
+    )
+
+    def __init__(
+        self, env: SessionEnvironment, hub: Hub, connection: Connection, format: Format
+    ) -> None:
+        """Join a hub.
+
+        Raises:
+            ArautoError: TOO_MANY_SESSIONS.
+        """
+        self.env = env
+        self.hub = hub
+        self.connection = connection
+        self.phase = Phase.ANONYMOUS
+        self.identity: Identity | None = None
+        self.granted: Granted | None = None
+        self.outbox = Outbox(
+            connection, format, env.hub.turn, hub.counters, env.limits.send_buffer_bytes
+        )
+        self.subscriber = Subscriber(env.hub.entropy.token(12), self.outbox, self)
+        self.sender = Sender(session=self.subscriber.id)
+        self.subscriptions: dict[str, Channel | None] = {}
+        """By name; None for patterns and topics."""
+        self.targets: dict[str, Channel] | None = None
+        """Channels this session may publish to, as of `targets_generation`."""
+        self.targets_generation = hub.generation
+        self.history_requests = 0
+        self._decode = format.codec.decode_request
+        self._errors = 0
+        self._queue: deque[Request] | None = None
+        self._restore_key = ""
+        self._restore_pending = False
+        now_s = env.hub.clock.monotonic_s()
+        self._bucket = TokenBucket(hub.quotas.session_messages_per_s, now_s)
+        self._seen_s = now_s
+        self._pinged_s = 0.0
+        self.opened_s = now_s
+        self.opened_ms = env.hub.clock.wall_ms()
+        self.auth_by_s = 0.0
+        hub.add_session(self.subscriber)
+
+    # --- life --------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        return self.subscriber.id
+
+    def has_ended(self) -> bool:
+        """Whether the connection is gone. A method, since it changes behind any await."""
+        return self.phase is Phase.CLOSED
+
+    @property
+    def user(self) -> str:
+        return self.identity.user if self.identity is not None else ""
+
+    def start(self) -> None:
+        """Greet the client; start its heartbeat and, where the hub refuses anonymous ones, its deadline."""
+        limits = self.env.limits
+        settings = self.hub.state.settings
+        deadline_s = self._renew_deadline()
+        self.send(
+            SessionInfo(
+                hub=self.hub.name,
+                session=self.id,
+                node=self.env.hub.node,
+                authenticated=self.identity is not None,
+                user=self.user,
+                allow_anonymous=settings.allow_anonymous,
+                user_channel=settings.user_channel,
+                default_public=settings.default_public,
+                auth_deadline_ms=int(deadline_s * 1000),
+                ping_interval_ms=int(limits.ping_interval_s * 1000),
+                message_bytes_max=min(
+                    settings.quotas.message_bytes_max or limits.message_bytes_max,
+                    limits.message_bytes_max,
+                ),
+            )
+        )
+        self.env.wheel.schedule(
+            self, min(limits.ping_interval_s, deadline_s or limits.ping_interval_s)
+        )
+        self.hub.counters.sessions_started += 1
+        self._journal(Kind.SESSION_START, {})
+
+    def heard(self) -> None:
+        """The connection is alive, as the gateway knows (a write that went through, a transport ping)."""
+        self._seen_s = self.env.hub.clock.monotonic_s()
+        self._pinged_s = 0.0
+
+    def _renew_deadline(self) -> float:
+        """Give an anonymous session a deadline if the hub wants none; return the time left, 0 = none."""
+        if self.identity is not None or self.hub.state.settings.allow_anonymous:
+            self.auth_by_s = 0.0
+            return 0.0
+        if not self.auth_by_s:
+            self.auth_by_s = self.env.hub.clock.monotonic_s() + self.env.limits.auth_deadline_s
+        return max(0.001, self.auth_by_s - self.env.hub.clock.monotonic_s())
+
+    def disconnect(self, code: Code, reason: str) -> None:
+        """Tell the client why, then end the connection."""
+        if self.has_ended():
+            return
+        self.send(_error_event(ArautoError(code, reason), 0))
+        self.outbox.flush()
+        self.connection.close(code, reason)
+
+    def closed(self, code: Code) -> None:
+        """The connection is gone. Called once by the gateway, whatever the reason."""
+        if self.has_ended():
+            return
+        clock = self.env.hub.clock
+        polite = code is Code.CLOSED_BY_CLIENT
+        if self.identity is not None and self._restore_key:
+            self._restore_pending = False
+            if polite or code in (Code.FORCED_LOGOUT, Code.SESSION_REPLACED):
+                self._spawn(self.env.restorer.forget(self.hub.name, self._restore_key))
+            else:
+                self._spawn(self._save_restore_state())
+        self.phase = Phase.CLOSED
+        for name in list(self.subscriptions):
+            self.drop_subscription(name)
+        self.hub.remove_session(self.subscriber)
+        self.outbox.close()
+        duration_ms = int((clock.monotonic_s() - self.opened_s) * 1000)
+        self.hub.counters.sessions_ended += 1
+        self.hub.counters.session_duration_ms += duration_ms
+        self._journal(Kind.SESSION_END, {"durationMs": duration_ms, "code": int(code)})
+
+    def on_timer(self, now_s: float) -> float:
+        """Heartbeat, deadline, expiry: called by the wheel."""
+        if self.has_ended():
+            return 0
+        if self.auth_by_s and now_s >= self.auth_by_s and self.identity is None:
+            self.disconnect(Code.AUTH_DEADLINE, "the session did not authenticate in time")
+            return 0
+        self._check_expiry()
+        limits = self.env.limits
+        silent_s = now_s - self._seen_s
+        wait_s = limits.ping_interval_s - silent_s
+        if wait_s <= 0:
+            if not self._pinged_s:
+                self._pinged_s = now_s
+                self.send(Ping())
+            elif now_s - self._pinged_s >= limits.pong_timeout_s:
+                self.disconnect(Code.HEARTBEAT_LOST, "nothing was heard from the client in time")
+                return 0
+            wait_s = limits.pong_timeout_s
+        if self.auth_by_s:
+            wait_s = min(wait_s, max(0.001, self.auth_by_s - now_s))
+        return max(wait_s, 0.001)
+
+    # --- receiving ---------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """Take one whole message from the client."""
+        counters = self.hub.counters
+        counters.messages_in += 1
+        counters.bytes_in += len(data)
+        now_s = self.env.hub.clock.monotonic_s()
+        self._seen_s = now_s
+        self._pinged_s = 0.0
+        try:
+            request = self._decode(data)
+        except ArautoError as error:
+            if self._bucket.take(now_s):
+                self.refuse(error, self.outbox.format.codec.request_id(data))
+            else:
+                self._count_error(Code.RATE_LIMITED)
+            return
+        if not self._bucket.take(now_s) and not commands.is_heartbeat(request):
+            self._refuse_rate(request)
+            return
+        if self._queue is not None:
+            self._queue.append(request)
+            return
+        self.handle(request)
+
+    def handle(self, request: Request) -> None:
+        """Run a request's handler; one that must wait holds back the requests behind it."""
+        if self.has_ended():
+            return
+        try:
+            work = commands.HANDLERS[type(request)](self, request)
+        except ArautoError as error:
+            self.refuse(error, getattr(request, "id", 0))
+            return
+        if work is not None:
+            self.hold(work, getattr(request, "id", 0))
+
+    def hold(self, work: Coroutine[Any, Any, None], id: int) -> None:
+        """Hold back further requests until `work` is done."""
+        self._queue = deque()
+        self.connection.pause_reading()
+        self._spawn(self._work(work, id))
+
+    async def _work(self, work: Coroutine[Any, Any, None], id: int) -> None:
+        try:
+            await work
+        except ArautoError as error:
+            self.refuse(error, id)
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        """Go on with the requests that were held back, up to the next that must wait."""
+        queue, self._queue = self._queue or deque(), None
+        while queue and not self.has_ended():
+            self.handle(queue.popleft())
+            if self._is_holding():
+                self._held().extend(queue)
+                return
+        if not self.has_ended():
+            self.connection.resume_reading()
+
+    def _is_holding(self) -> bool:
+        return self._queue is not None
+
+    def _held(self) -> deque[Request]:
+        assert self._queue is not None
+        return self._queue
+
+    def _refuse_rate(self, request: Request) -> None:
+        rate = self.hub.quotas.session_messages_per_s
+        error = ArautoError(Code.RATE_LIMITED, f"a session may send {rate} requests per second")
+        self.refuse(error, getattr(request, "id", 0))
+
+    # --- sending -----------------------------------------------------------------------------------
+
+    def send(self, event: Event) -> None:
+        self.outbox.send(event)
+
+    def refuse(self, error: ArautoError, id: int) -> None:
+        """Answer a request with an error; a client that only produces errors is disconnected."""
+        self.send(_error_event(error, id))
+        self._count_error(error.code)
+
+    def _count_error(self, code: Code) -> None:
+        self.hub.counters.refuse(int(code))
+        self.count_refusal()
+
+    def count_refusal(self) -> None:
+        """A request was refused, whatever way the client was told."""
+        self._errors += 1
+        if self._errors > self.env.limits.errors_max:
+            self.disconnect(
+                Code.TOO_MANY_ERRORS, "the client keeps sending requests that are refused"
+            )
+
+    def forgive(self) -> None:
+        """A request succeeded: the client is not only producing errors."""
+        self._errors = 0
+
+    # --- identity ----------------------------------------------------------------------------------
+
+    def become(self, identity: Identity | None) -> None:
+        """Take on a new identity (or none), and re-check everything that depends on it."""
+        hub = self.hub
+        hub.forget_user(self.subscriber)
+        self.identity = identity
+        self.granted = GrantSet(identity.grants) if identity is not None else None
+        self.phase = Phase.ANONYMOUS if identity is None else Phase.AUTHENTICATED
+        self.subscriber.user = self.user
+        self.subscriber.extra = identity.extra if identity is not None else {}
+        self.sender = Sender(session=self.id, user=self.user)
+        hub.know_user(self.subscriber)
+        self.targets = None
+        self._renew_deadline()
+        self.recheck()
+
+    def give_restore_key(self) -> None:
+        """Hand the client a fresh single-use key for this session."""
+        self._restore_key = self.env.hub.entropy.token(24)
+        self.send(RestoreKey(key=self._restore_key, ttl_ms=int(self.env.restorer.ttl_s * 1000)))
+        self.state_changed()
+
+    def state_changed(self) -> None:
+        """Identity or subscriptions changed: keep the restorable state up to date, soon."""
+        if self._restore_key and not self._restore_pending:
+            self._restore_pending = True
+            delay_s = self.env.limits.restore_save_delay_s
+            self.env.hub.clock.call_later(delay_s, self._save_restore_soon)
+
+    def _save_restore_soon(self) -> None:
+        if self._restore_pending and not self.has_ended():
+            self._spawn(self._save_restore_state())
+
+    async def _save_restore_state(self) -> None:
+        self._restore_pending = False
+        identity = self.identity
+        if identity is None:
+            return
+        state = SessionState(self.id, identity, tuple(self.subscriptions))
+        await self.env.restorer.save(self.hub.name, self._restore_key, state)
+
+    def auth_reply(self, id: int) -> AuthReply:
+        identity = self.identity
+        assert identity is not None
+        token, expires_ms = self.env.authenticator.issue_token(self.hub.name, self.id, identity)
+        return AuthReply(
+            id=id,
+            success=True,
+            user=identity.user,
+            token=token,
+            token_expires_ms=expires_ms,
+            grants=identity.grants,
+            extra=identity.extra,
+        )
+
+    def _check_expiry(self) -> None:
+        identity = self.identity
+        if identity is None:
+            return
+        expired = identity.expires_ms and identity.expires_ms <= self.env.hub.clock.wall_ms()
+        if expired:
+            self.send(
+                _error_event(ArautoError(Code.TOKEN_EXPIRED, "the authentication expired"), 0)
+            )
+            self.become(None)
+
+    # --- subscriptions -----------------------------------------------------------------------------
+
+    def may_read(self, channel: str, rules: Rules) -> bool:
+        return may_read(self, channel, rules, self.hub.state.settings)
+
+    def recheck(self) -> None:
+        """End the subscriptions that settings or identity no longer allow."""
+        if self.has_ended():
+            return
+        self._bucket.set_rate(self.hub.quotas.session_messages_per_s)
+        if self._renew_deadline():
+            self.env.wheel.schedule(self, self.env.limits.auth_deadline_s)
+        commands.recheck_subscriptions(self)
+
+    def drop_subscription(self, name: str) -> None:
+        """Leave a channel or pattern, without telling the client."""
+        if name not in self.subscriptions:
+            return
+        channel = self.subscriptions.pop(name)
+        self.hub.subscription_count -= 1
+        if channel is None:
+            self.hub.remove_pattern(name, self.subscriber)
+        else:
+            channel.unsubscribe(self.subscriber)
+
+    # --- helpers -----------------------------------------------------------------------------------
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self.env.hub.tasks.spawn(work)
+
+    def _journal(self, kind: Kind, details: dict[str, object]) -> None:
+        details["transport"] = self.connection.transport
+        details["address"] = self.connection.address
+        entry = JournalEntry(
+            kind=kind,
+            ts_ms=self.env.hub.clock.wall_ms(),
+            hub=self.hub.name,
+            session=self.id,
+            user=self.user,
+            content_type=JSON,
+            payload=msgspec.json.encode(details),
+        )
+        self.env.hub.storage.journal.append(entry, _ignore)
+
+
+def _ignore(error: object) -> None:
+    """Session records are best effort: the store counts and reports its own failures."""
+
+
+def _error_event(error: ArautoError, id: int) -> ErrorEvent:
+    return ErrorEvent(
+        id=id,
+        code=int(error.code),
+        message=error.message,
+        field=error.field,
+        retryable=error.retryable,
+    )

@@ -1,0 +1,48 @@
+"""Background tasks with an owner: none is forgotten, none fails in silence."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+__all__ = ["TaskSet"]
+
+
+class TaskSet:
+    """The running background tasks of a component.
+
+    A task that raises is reported to `on_error`; `close` cancels what still runs and waits for it.
+    """
+
+    __slots__ = ("_closed", "_on_error", "_tasks")
+
+    def __init__(self, on_error: Callable[[BaseException], None]) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._on_error = on_error
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run a coroutine to its end in the background."""
+        if self._closed:
+            work.close()
+            return
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            error = task.exception()
+            if error is not None:
+                self._on_error(error)
+
+    async def close(self) -> None:
+        self._closed = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)

@@ -1,0 +1,1 @@
+"""The benchmark harness behind `arauto bench`: Arauto and its peers, side by side in one run."""

@@ -56,7 +56,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The whole document, estimated."""
     operations_max: int = BATCH_LEN_MAX
     """Operations in one request."""
-    work_nodes_max: int = 400_000
+    work_nodes_max: int = 250_000
     """Values one request may visit: copying and removing a large part again and again costs time even
     when the document does not grow."""
 

@@ -74,9 +74,7 @@ class Code(IntEnum):
     SERVER_ERROR = 4004  # an unexpected error; it was logged
     HUB_CLOSED = 4005  # the hub was closed
     OVERLOADED = 4006  # the node admits no more connections just now
-    CONNECTION_LOST = (
-        4007  # the connection broke or could not be made; raised by clients, never sent
-    )
+    CONNECTION_LOST = 4007  # the connection broke or could not be made (raised by clients only)
 
     # 5xxx: the connection ends; reconnecting the same way would fail again
     CLOSED_BY_CLIENT = 5000  # the client said Close

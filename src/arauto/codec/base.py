@@ -23,14 +23,21 @@ class Codec(Protocol):
         """Server side: bytes of one message → request.
 
         Raises:
-            ArautoError: BAD_ENVELOPE, UNKNOWN_EVENT, NOT_FROM_CLIENT or BAD_FIELD (with the field).
+            ArautoError: BAD_ENVELOPE, UNKNOWN_EVENT, NOT_FROM_CLIENT, BATCH_TOO_LARGE or BAD_FIELD
+                (with the field).
         """
 
     def encode_event(self, event: Event) -> bytes:
         """Server side: event → bytes of one message, unframed."""
 
+    def request_id(self, data: bytes) -> int:
+        """Server side: the id of a request that `decode_request` refused, so that the error can name it.
+
+        Never raises: 0 if there is none to be found.
+        """
+
     def encode_request(self, request: Request) -> bytes:
-        """Client side."""
+        """Client side. Raises BAD_FIELD for what a server would refuse; counts are left to the server."""
 
     def decode_event(self, data: bytes) -> Event:
-        """Client side. Raises as `decode_request` does."""
+        """Client side. Raises as `decode_request` does, but ignores fields it does not know."""

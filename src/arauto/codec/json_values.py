@@ -1,0 +1,252 @@
+"""The shared parts of the JSON flavour: places, payloads and document values, both ways. Pure."""
+
+import re
+from base64 import b64decode, b64encode
+from math import isfinite
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from arauto.codec.checks import bad_field, check_operation_parts
+from arauto.codec.events import Operation
+from arauto.limits import JSON_DEPTH_MAX, VALUE_DEPTH_MAX
+from arauto.model import BINARY, JSON, TEXT, Serial
+
+__all__ = [
+    "Base64",
+    "Data",
+    "OperationShape",
+    "SerialShape",
+    "Text",
+    "operation_from_json",
+    "operation_to_json",
+    "payload_from_json",
+    "payload_to_json",
+    "positions_from_json",
+    "positions_to_json",
+    "serial_from_json",
+    "serial_to_json",
+    "value_from_json",
+    "value_to_json",
+]
+
+_EPOCH = re.compile(r"[0-9a-f]{16}\Z")
+_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+_BINARY_KEY: Final = "$binary"
+_LITERAL_KEY: Final = "$literal"
+
+
+# --- places ----------------------------------------------------------------------------------------
+
+
+class SerialShape(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A serial. The epoch is text because JSON readers do not keep 64 bits."""
+
+    epoch: str
+    offset: int
+
+
+def serial_from_json(shape: SerialShape, field: str) -> Serial:
+    if not _EPOCH.match(shape.epoch):
+        raise bad_field(f"{field}.epoch", "must be 16 hexadecimal digits in lower case")
+    return Serial(int(shape.epoch, 16), shape.offset)
+
+
+def serial_to_json(serial: Serial) -> SerialShape:
+    return SerialShape(f"{serial.epoch:016x}", serial.offset)
+
+
+def positions_from_json(shape: dict[str, SerialShape], field: str) -> dict[str, Serial]:
+    return {channel: serial_from_json(serial, field) for channel, serial in shape.items()}
+
+
+def positions_to_json(positions: dict[str, Serial]) -> dict[str, SerialShape]:
+    return {channel: serial_to_json(serial) for channel, serial in positions.items()}
+
+
+# --- payloads ----------------------------------------------------------------------------------------
+
+
+#: Bytes travel as exactly one of: `data`, any JSON value; `text`; `base64`.
+Data = Raw | UnsetType
+Text = str | UnsetType
+Base64 = bytes | UnsetType
+
+
+def payload_from_json(data: Data, text: Text, base64: Base64, field: str) -> tuple[bytes, str]:
+    """Return the payload's bytes and the content type that its form implies ("" for base64).
+
+    Raises:
+        ArautoError: BAD_FIELD if there is not exactly one payload or its JSON is too deep.
+    """
+    if (data is UNSET) + (text is UNSET) + (base64 is UNSET) != 2:
+        raise bad_field(field, "must have exactly one of data, text and base64")
+    if isinstance(data, Raw):
+        payload = bytes(data)
+        if not _is_shallow(payload):
+            rule = f"must be nested at most {JSON_DEPTH_MAX} levels deep"
+            raise bad_field(f"{field}.data" if field else "data", rule)
+        return payload, JSON
+    if isinstance(text, str):
+        return text.encode(), TEXT
+    assert isinstance(base64, bytes)
+    return base64, BINARY
+
+
+def payload_to_json(payload: bytes, content_type: str) -> tuple[Any, Any, Any]:
+    """Return what to put in `data`, `text` and `base64`; two of them are UNSET.
+
+    What a publisher says of its content is not believed: only what is JSON from its first to its last
+    byte is embedded as such, or a publisher could write fields of its choice into the envelope.
+    """
+    if content_type == JSON:
+        if _is_embeddable(payload):
+            return Raw(payload), UNSET, UNSET
+    elif content_type == TEXT:
+        try:
+            return UNSET, payload.decode(), UNSET
+        except UnicodeDecodeError:
+            pass
+    return UNSET, UNSET, payload
+
+
+_decode_raw = msgspec.json.Decoder(Raw).decode
+
+
+def _is_embeddable(payload: bytes) -> bool:
+    # The parser skips over strings without decoding them, so UTF-8 is looked at apart.
+    try:
+        if not payload.isascii():
+            payload.decode()
+        _decode_raw(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return _is_shallow(payload)
+
+
+# A string that never ends takes the rest, so that the search stays linear on broken input too.
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)', re.DOTALL)
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+def _is_shallow(data: bytes) -> bool:
+    """Whether valid JSON nests at most JSON_DEPTH_MAX levels deep. Free for small or plain data."""
+    if len(data) <= 2 * JSON_DEPTH_MAX or data.count(b"[") + data.count(b"{") <= JSON_DEPTH_MAX:
+        return True
+    brackets = _STRING.sub(b"", data).translate(_SQUARE, _NOT_BRACKETS)
+    # Each pass takes away the innermost pairs everywhere, hence one level.
+    for _ in range(JSON_DEPTH_MAX):
+        if not brackets:
+            return True
+        brackets = brackets.replace(b"[]", b"")
+    return not brackets
+
+
+# --- documents ---------------------------------------------------------------------------------------
+
+
+class OperationShape(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """A document operation, written as in RFC 6902."""
+
+    op: str
+    path: str
+    source: str | UnsetType = msgspec.field(default=UNSET, name="from")
+    value: Any = UNSET
+
+
+_O = TypeVar("_O", bound=OperationShape)
+
+
+def operation_from_json(shape: OperationShape, field: str) -> Operation:
+    source, value = shape.source, shape.value
+    check_operation_parts(
+        shape.op,
+        has_value=value is not UNSET,
+        has_source=source is not UNSET,
+        field=field,
+        source="from",
+    )
+    return Operation(
+        op=shape.op,
+        path=shape.path,
+        source="" if isinstance(source, UnsetType) else source,
+        value=None if value is UNSET else value_from_json(value, f"{field}.value"),
+    )
+
+
+def operation_to_json(operation: Operation, shape_type: type[_O]) -> _O:
+    shape = shape_type(op=operation.op, path=operation.path)
+    if operation.op in ("move", "copy"):
+        shape.source = operation.source
+    elif operation.op != "remove":
+        shape.value = value_to_json(operation.value)
+    return shape
+
+
+def value_from_json(value: Any, field: str, depth: int = 0) -> Any:
+    """Return a document value, its binary parts and escapes resolved.
+
+    Args:
+        value: what the parser made of the JSON.
+        field: where the value stands in the request.
+        depth: lists and maps around this value.
+
+    Raises:
+        ArautoError: BAD_FIELD if it is too deep, a number too large or an escape malformed.
+    """
+    if isinstance(value, dict):
+        if len(value) == 1:
+            if _BINARY_KEY in value:
+                return _binary_from_json(value[_BINARY_KEY], field)
+            if _LITERAL_KEY in value:
+                value = value[_LITERAL_KEY]
+                if not isinstance(value, dict):
+                    raise bad_field(field, "must hold an object in $literal")
+        _check_depth(depth + 1, field)
+        return {key: value_from_json(item, field, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        _check_depth(depth + 1, field)
+        return [value_from_json(item, field, depth + 1) for item in value]
+    if isinstance(value, int) and not _INT_MIN <= value <= _INT_MAX:
+        raise bad_field(field, "must hold whole numbers of at most 64 bits")
+    return value
+
+
+def _check_depth(depth: int, field: str) -> None:
+    if depth > VALUE_DEPTH_MAX:
+        raise bad_field(field, f"must be nested at most {VALUE_DEPTH_MAX} levels deep")
+
+
+def _binary_from_json(text: Any, field: str) -> bytes:
+    if isinstance(text, str):
+        try:
+            return b64decode(text, validate=True)
+        except ValueError:
+            pass
+    raise bad_field(field, "must hold base64 text in $binary")
+
+
+def value_to_json(value: Any) -> Any:
+    """Return a document value as the JSON encoder takes it.
+
+    Raises:
+        TypeError: the value is none of the types a document can hold.
+    """
+    if isinstance(value, dict):
+        plain = {key: value_to_json(item) for key, item in value.items()}
+        if len(plain) == 1 and (_BINARY_KEY in plain or _LITERAL_KEY in plain):
+            return {_LITERAL_KEY: plain}
+        return plain
+    if isinstance(value, list):
+        return [value_to_json(item) for item in value]
+    if isinstance(value, bytes):
+        return {_BINARY_KEY: b64encode(value).decode()}
+    if (
+        value is None
+        or isinstance(value, str | int)
+        or (isinstance(value, float) and isfinite(value))
+    ):
+        return value
+    raise TypeError(f"a document cannot hold {type(value).__name__}")

@@ -1,0 +1,171 @@
+"""Document values and the other shared parts of the protobuf flavour, both ways. Pure."""
+
+from math import isfinite
+from typing import Any, Final
+
+from google.protobuf.message import Message as ProtoMessage
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from arauto.codec import arauto_pb2 as pb
+from arauto.codec.checks import bad_field, check_operation_parts
+from arauto.codec.events import Operation
+from arauto.limits import VALUE_DEPTH_MAX
+from arauto.model import Serial
+
+__all__ = [
+    "check_known",
+    "operation_from_proto",
+    "operation_to_proto",
+    "positions_from_proto",
+    "positions_to_proto",
+    "serial_from_proto",
+    "serial_to_proto",
+    "value_from_proto",
+    "value_to_proto",
+]
+
+_OP_NAMES: Final = {
+    pb.OP_ADD: "add",
+    pb.OP_REMOVE: "remove",
+    pb.OP_REPLACE: "replace",
+    pb.OP_MOVE: "move",
+    pb.OP_COPY: "copy",
+    pb.OP_TEST: "test",
+}
+_OP_NUMBERS: Final = {name: number for number, name in _OP_NAMES.items()}
+
+
+def check_known(message: ProtoMessage, field: str) -> None:
+    """Refuse a message that carries fields this schema does not have (this level only).
+
+    Raises:
+        ArautoError: BAD_FIELD.
+    """
+    if UnknownFieldSet(message):
+        raise bad_field(field, "must have no unknown fields")
+
+
+def serial_from_proto(serial: pb.Serial, field: str, *, strict: bool) -> Serial:
+    if strict:
+        check_known(serial, field)
+    return Serial(serial.epoch, serial.offset)
+
+
+def serial_to_proto(serial: Serial, out: pb.Serial) -> None:
+    out.epoch = serial.epoch
+    out.offset = serial.offset
+    out.SetInParent()  # Serial(0, 0) is a place, not an absence
+
+
+def positions_from_proto(positions: pb.Positions, field: str, *, strict: bool) -> dict[str, Serial]:
+    if strict:
+        check_known(positions, field)
+    return {
+        channel: serial_from_proto(serial, field, strict=strict)
+        for channel, serial in positions.channels.items()
+    }
+
+
+def positions_to_proto(positions: dict[str, Serial], out: pb.Positions) -> None:
+    out.SetInParent()
+    for channel, serial in positions.items():
+        serial_to_proto(serial, out.channels[channel])
+
+
+def operation_from_proto(operation: pb.Operation, field: str, *, strict: bool) -> Operation:
+    op = _OP_NAMES.get(operation.op, "")
+    has_value = operation.HasField("value")
+    has_source = operation.HasField("source")
+    if strict:
+        check_known(operation, field)
+    check_operation_parts(
+        op, has_value=has_value, has_source=has_source, field=field, source="source"
+    )
+    value = (
+        value_from_proto(operation.value, f"{field}.value", strict=strict) if has_value else None
+    )
+    return Operation(op=op, path=operation.path, source=operation.source, value=value)
+
+
+def operation_to_proto(operation: Operation, out: pb.Operation) -> None:
+    out.op = _OP_NUMBERS[operation.op]
+    out.path = operation.path
+    if operation.op in ("move", "copy"):
+        out.source = operation.source
+    elif operation.op != "remove":
+        value_to_proto(operation.value, out.value)
+
+
+def value_from_proto(value: pb.Value, field: str, *, strict: bool, depth: int = 0) -> Any:
+    """Return a document value as plain Python.
+
+    Args:
+        value: the wire form.
+        field: where the value stands in the request.
+        strict: refuse unknown fields, as servers do.
+        depth: lists and maps around this value.
+
+    Raises:
+        ArautoError: BAD_FIELD if the value is not well formed or too deep.
+    """
+    if strict:
+        check_known(value, field)
+    kind = value.WhichOneof("kind")
+    if kind in ("list", "map"):
+        return _container_from_proto(value, field, strict=strict, depth=depth + 1)
+    if value.items or value.keys:
+        raise bad_field(field, "must have items and keys only in lists and maps")
+    if kind == "null":
+        return None
+    if kind is None:
+        raise bad_field(field, "must have a kind; nothing is said with null")
+    plain = getattr(value, kind)
+    if kind == "number" and not isfinite(plain):
+        raise bad_field(field, "must not hold NaN or infinity")
+    return plain
+
+
+def _container_from_proto(value: pb.Value, field: str, *, strict: bool, depth: int) -> Any:
+    if depth > VALUE_DEPTH_MAX:
+        raise bad_field(field, f"must be nested at most {VALUE_DEPTH_MAX} levels deep")
+    items = [value_from_proto(item, field, strict=strict, depth=depth) for item in value.items]
+    keys = list(value.keys)
+    if value.WhichOneof("kind") == "list":
+        if keys:
+            raise bad_field(field, "must have keys only in maps")
+        return items
+    plain = dict(zip(keys, items, strict=False))
+    if len(keys) != len(items) or len(plain) != len(keys):
+        raise bad_field(field, "must have one key per item in maps, each once")
+    return plain
+
+
+def value_to_proto(value: Any, out: pb.Value) -> None:
+    """Write a document value into `out`.
+
+    Raises:
+        TypeError: the value is none of the types a document can hold.
+    """
+    if value is None:
+        out.null = True
+    elif isinstance(value, bool):
+        out.boolean = value
+    elif isinstance(value, int):
+        out.integer = value
+    elif isinstance(value, float):
+        out.number = value
+    elif isinstance(value, str):
+        out.text = value
+    elif isinstance(value, bytes):
+        out.binary = value
+    elif isinstance(value, list):
+        out.list = True
+        for item in value:
+            value_to_proto(item, out.items.add())
+    elif isinstance(value, dict):
+        out.map = True
+        for key, item in value.items():
+            out.keys.append(key)
+            value_to_proto(item, out.items.add())
+    else:
+        raise TypeError(f"a document cannot hold {type(value).__name__}")

@@ -185,12 +185,11 @@ class _Batch:
         self._make_way(segments, source)
         value = self._existing(source, "source")
         size = measure(value)
-        self._visit(size.nodes)
         target = self._target(segments, insert=True)
         # Counted before it is copied: copying a large part into itself again and again ends here.
         self._release(target.old)
         self._reserve(size.nodes, size.size_bytes, len(segments) + size.height)
-        self._visit(size.nodes)
+        self._visit(2 * size.nodes)
         self._put(target, clone(value))
         self._took_effect(operation, segments, source)
 

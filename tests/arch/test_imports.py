@@ -18,7 +18,6 @@ TECHNOLOGIES = ("memory", "sqlite", "postgres", "redis")
 
 #: package → where it may be imported. A part that can be swapped is named in one place.
 CONFINED: Mapping[str, tuple[str, ...]] = {
-    "aiosqlite": ("storage/",),
     "alembic": ("storage/",),
     "asyncpg": ("storage/",),
     "google": ("codec/",),

@@ -22,6 +22,7 @@ __all__ = [
     "Section",
     "is_secret",
     "public_view",
+    "secret_values",
 ]
 
 _YEAR_S = 366 * 86_400
@@ -74,3 +75,15 @@ def public_view(part: msgspec.Struct) -> dict[str, Any]:
         else:
             view[field.encode_name] = msgspec.to_builtins(value)
     return view
+
+
+def secret_values(part: msgspec.Struct) -> list[str]:
+    """Return the values of all secret fields, for those who must keep them out of sight."""
+    found: list[str] = []
+    for field in msgspec.structs.fields(part):
+        value = getattr(part, field.name)
+        if isinstance(value, msgspec.Struct):
+            found += secret_values(value)
+        elif is_secret(field.name) and value:
+            found += value.values() if isinstance(value, dict) else [value]
+    return found

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arauto.config.base import Section, public_view
+from arauto.config.base import Section, public_view, secret_values
 from arauto.config.load import examine, find_file, load
 from arauto.config.problems import nearest
 from arauto.config.schema import Config
@@ -136,6 +136,7 @@ def test_no_secret_appears_in_the_text_form_of_a_configuration(tmp_path: Path) -
     ):
         assert SECRET not in shown
     assert public_view(config)["admin"]["token"] == "***"
+    assert sorted(secret_values(config)) == [f"{SECRET}{i}" for i in range(1, 9)]
     assert public_view(config)["redis"]["username"] == ""
 
 

@@ -249,7 +249,6 @@ class Node:
             formats,
             allowed_origins=connection.allowed_origins,
             message_bytes_max=connection.ws.max_message_bytes,
-            fragments_max=connection.ws.max_fragments,
             read_buffer_bytes=connection.ws.read_buffer_bytes,
         )
         sse_codec = SseCodec()

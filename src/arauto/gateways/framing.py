@@ -1,0 +1,235 @@
+"""WebSocket connections below the session: frames, fragments, text checks, pings and goodbyes.
+
+picows parses frames on a transport that the HTTP port hands over. Here messages are put together and text is
+checked, and prebuilt frames are written as they are. Subclasses say what to do with a message.
+"""
+
+import logging
+from collections.abc import Callable
+
+from picows import (
+    WSAutoPingStrategy,
+    WSFrame,
+    WSListener,
+    WSMsgType,
+    WSTransport,
+    WSUpgradeResponse,
+    WSUpgradeResponseWithListener,
+)
+from picows.picows import WSProtocol  # type: ignore[attr-defined]
+
+from arauto.clock import Clock
+from arauto.codec.websocket import Assembler, close_code, close_payload, frame, parse_close
+from arauto.errors import Code, DisconnectError
+from arauto.gateways.guard import Upgrade
+
+__all__ = ["BINARY", "TEXT", "FramedConnection", "take_over"]
+
+TEXT, BINARY = WSMsgType.TEXT, WSMsgType.BINARY
+_OP_CLOSE, _OP_PONG = 0x8, 0xA
+
+#: picows makes a logger per connection out of a plain Logger; an adapter is shared as it is.
+_log = logging.LoggerAdapter(logging.getLogger("picows.server"), {})
+
+#: How long a closing connection may take to say goodbye before it is cut.
+_GOODBYE_S = 2.0
+
+
+class FramedConnection(WSListener):
+    """One WebSocket connection."""
+
+    __slots__ = (
+        "_assembler",
+        "_clock",
+        "_leave",
+        "_message_bytes_max",
+        "_transport",
+        "closing",
+        "write",
+    )
+
+    def __init__(self, clock: Clock, message_bytes_max: int, leave: Callable[[], None]) -> None:
+        self._clock = clock
+        self._message_bytes_max = message_bytes_max
+        self._leave = leave
+        self._assembler: Assembler | None = None
+        self._transport: WSTransport | None = None
+        self.closing = False
+        self.write: Callable[[bytes], None] = _write_nowhere
+        """The transport's own write, so that a flush is one call."""
+
+    # --- for subclasses ----------------------------------------------------------------------------
+
+    def on_open(self) -> None:
+        """The handshake is done."""
+
+    def on_message(self, kind: WSMsgType, data: bytes) -> None:
+        """A whole message; text is valid UTF-8."""
+
+    def on_alive(self) -> None:
+        """A ping or pong came."""
+
+    def on_pong(self, data: bytes) -> None:
+        """A pong frame is to be sent, within whatever bounds the sending side has."""
+        self.write(data)
+
+    def on_end(self, code: Code) -> None:
+        """The connection ends or has ended. Called at least once, perhaps more often."""
+
+    def end(self, code: Code, reason: str) -> None:
+        """Something is wrong with what the client sent: close."""
+        self.on_end(code)
+        self.goodbye(code, reason)
+
+    # --- picows callbacks --------------------------------------------------------------------------
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        self._transport = transport
+        # Nobody looks at them again, and they would stay as long as the connection.
+        transport.request.headers = None  # type: ignore[assignment]
+        transport.response.headers = None  # type: ignore[assignment]
+        underlying = transport.underlying_transport
+        # Anything left in the transport's buffer means: stop, and keep the rest where policies apply.
+        underlying.set_write_buffer_limits(0)
+        self.write = underlying.write
+        self.on_open()
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        kind = frame.msg_type
+        if (
+            (kind is BINARY or kind is TEXT)
+            and frame.fin
+            and self._assembler is None
+            and not (frame.rsv1 or frame.rsv2 or frame.rsv3)
+        ):
+            data = frame.get_payload_as_bytes()
+            if kind is TEXT and not _is_utf8(data):
+                self.end(Code.BAD_TEXT, "a text frame was not UTF-8")
+            elif not self.closing:
+                self.on_message(kind, data)
+        else:
+            self._odd_frame(kind, frame)
+
+    def on_ws_disconnected(self, transport: WSTransport) -> None:
+        self.closing = True
+        self._leave()
+        self.on_end(Code.CONNECTION_LOST)
+
+    # --- what is not a whole data frame ------------------------------------------------------------
+
+    def _odd_frame(self, kind: WSMsgType, frame: WSFrame) -> None:
+        if frame.rsv1 or frame.rsv2 or frame.rsv3:
+            self.end(Code.PROTOCOL_VIOLATION, "reserved bits must be 0")
+        elif kind is WSMsgType.CLOSE:
+            self._on_close(frame)
+        elif self.closing:
+            return
+        elif kind is WSMsgType.PING:
+            self.on_alive()
+            self.on_pong(_frame(frame.get_payload_as_bytes(), _OP_PONG))
+        elif kind is WSMsgType.PONG:
+            self.on_alive()
+        else:
+            self._on_fragment(kind, frame)
+
+    def _on_fragment(self, kind: WSMsgType, frame: WSFrame) -> None:
+        if self._assembler is None:
+            self._assembler = Assembler(self._message_bytes_max)
+        try:
+            done = self._assembler.feed(
+                kind.value, frame.get_payload_as_bytes(), fin=bool(frame.fin)
+            )
+        except DisconnectError as error:
+            self.end(error.code, error.message)
+            return
+        if done is not None:
+            self._assembler = None
+            self.on_message(TEXT if done[0] == TEXT.value else BINARY, done[1])
+
+    def _on_close(self, frame: WSFrame) -> None:
+        if self._transport is None:
+            return
+        payload = frame.get_payload_as_bytes()
+        try:
+            parse_close(payload)
+        except DisconnectError as error:
+            self.end(error.code, error.message)
+        if not self.closing:
+            self.closing = True
+            self.on_end(Code.CONNECTION_LOST)
+            # The answer is the code that came.
+            self.write(_frame(payload[:2], _OP_CLOSE))
+        self._transport.disconnect()
+
+    def goodbye(self, code: Code, reason: str) -> None:
+        """Send a close frame; a client that does not answer it is cut off soon."""
+        if self.closing:
+            return
+        self.closing = True
+        self.write(_frame(close_payload(close_code(code), reason), _OP_CLOSE))
+        if self._transport is not None:
+            underlying = self._transport.underlying_transport
+            underlying.resume_reading()
+            self._clock.call_later(_GOODBYE_S, underlying.abort)
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    def pause_reading(self) -> None:
+        if self._transport is not None and not self.closing:
+            self._transport.underlying_transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._transport is not None and not self.closing:
+            self._transport.underlying_transport.resume_reading()
+
+
+def take_over(
+    request: Upgrade,
+    headers: dict[bytes, bytes],
+    subprotocol: str,
+    listener: FramedConnection,
+    *,
+    read_buffer_bytes: int,
+    message_bytes_max: int,
+) -> None:
+    """Give the transport to picows, with the upgrade request it has to answer."""
+    extra = [("Sec-WebSocket-Protocol", subprotocol)] if subprotocol else None
+
+    def accept(_: object) -> WSUpgradeResponseWithListener:
+        return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(extra), listener)
+
+    protocol = WSProtocol(
+        None, None, False, accept, _log, True, None, False, 20, 20,
+        WSAutoPingStrategy.PING_WHEN_IDLE, False, message_bytes_max, None, read_buffer_bytes,
+    )  # fmt: skip
+    # picows keeps the request it parses as long as the connection lives, so it gets a short one.
+    wanted = (b"upgrade", b"connection", b"sec-websocket-key", b"sec-websocket-version")
+    lines = [name + b": " + headers[name] + b"\r\n" for name in wanted if name in headers]
+    data = b"GET / HTTP/1.1\r\nHost: arauto\r\n" + b"".join(lines) + b"\r\n"
+    protocol.connection_made(request.transport)
+    request.transport.set_protocol(protocol)
+    while data:
+        room = protocol.get_buffer(len(data))
+        piece, data = data[: len(room)], data[len(room) :]
+        room[: len(piece)] = piece
+        room.release()
+        protocol.buffer_updated(len(piece))
+
+
+def _frame(payload: bytes, opcode: int) -> bytes:
+    # `frame` is also what picows calls a frame it hands in.
+    return frame(payload, opcode)
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _write_nowhere(data: bytes) -> None:
+    """Before the handshake and after the end there is nobody to write to."""

@@ -148,6 +148,11 @@ class OutboundClient:
             retries=0,
         )
 
+    @property
+    def pending(self) -> int:
+        """Calls under way, of all hubs."""
+        return self._total
+
     async def aclose(self) -> None:
         """Close what is open."""
         await self._transport.aclose()
@@ -274,6 +279,8 @@ class OutboundClient:
             await response.aclose()
 
     async def _read(self, response: httpx.Response) -> OutboundResponse:
+        if response.status_code < 200:
+            raise OutboundError("protocol")  # the server wants to speak something else
         if 300 <= response.status_code < 400:
             raise OutboundError("redirect")
         if response.headers.get("content-encoding", "identity").lower() != "identity":

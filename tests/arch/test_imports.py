@@ -24,7 +24,7 @@ CONFINED: Mapping[str, tuple[str, ...]] = {
     "httptools": ("gateways/", "bench/"),
     "litestar": ("admin/", "gateways/"),
     "opentelemetry": ("telemetry/",),
-    "picows": ("gateways/", "client/", "bench/"),
+    "picows": ("gateways/", "client/", "bench/", "testing/"),
     "prometheus_client": ("telemetry/",),
     "pyarrow": ("storage/",),
     "redis": ("storage/",),

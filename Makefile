@@ -65,10 +65,9 @@ chaos: setup services ## Only the tests that kill, stall and starve real nodes
 soak: setup services ## The tests that take many minutes
 	@$(BIN)/python -m pytest -v -m soak $(PYTEST_ARGS)
 
-bench: setup ## Measure beside NATS, Redis and Mosquitto
+bench: setup ## Measure beside NATS, Redis and Mosquitto, against the goals
 	@scripts/services.sh bench
-	@$(BIN)/arauto bench fanout --subscribers 1000 --in-flight 64 --peers nats,redis,mosquitto
-	@$(BIN)/arauto bench spread --peers nats,redis,mosquitto
+	@$(BIN)/arauto bench all
 
 ##@ Keep
 .PHONY: setup services lock clean

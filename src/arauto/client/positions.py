@@ -1,0 +1,158 @@
+"""Where a subscription stands in each of its channels. Pure.
+
+This is the client's half of "never a silent hole, never a duplicate": it decides which deliveries are
+new, what to ask for when the subscription is made again, and which gaps an answer leaves.
+"""
+
+from collections.abc import Callable
+
+from arauto.codec.events import Gap, SubscribeItem, SubscribeResult
+from arauto.limits import POSITIONS_LEN_MAX
+from arauto.model import Message, Serial
+from arauto.names import is_pattern, is_topic
+
+__all__ = ["Positions", "item_bytes", "merge_gaps"]
+
+#: What one place costs on the wire beside the channel's name, generously.
+_PLACE_BYTES = 48
+
+
+class Positions:
+    """The places of one subscription: one for a channel, one per covered channel for a pattern or topic.
+
+    A pattern remembers `places_max` channels. Beyond that the longest unheard of is forgotten: what it had
+    may be delivered a second time after a reconnect, but is not lost.
+    """
+
+    __slots__ = ("_asked", "_channel", "_covers_many", "_fresh", "_places", "_places_max")
+
+    def __init__(
+        self,
+        channel: str,
+        since: dict[str, Serial] | None = None,
+        places_max: int = POSITIONS_LEN_MAX,
+    ) -> None:
+        self._channel = channel
+        self._covers_many = is_pattern(channel) or is_topic(channel)
+        self._places = dict(since or {})
+        self._places_max = places_max
+        self._asked = since is not None
+        self._fresh: dict[str, None] = {}
+        """Channels whose place came from the node and that delivered nothing yet: a retained message,
+        which is older than that place, is still welcome there."""
+
+    def item(self, bytes_max: int, lowest: Callable[[str, Serial], Serial]) -> SubscribeItem:
+        """What to ask the node for. Recovery is asked for once there is a place to recover from.
+
+        Args:
+            bytes_max: places that do not fit in here are left out, the longest unheard of first.
+            lowest: where recovery of a channel must start for the sake of others that cover it too; a
+                node sends what was missed once per session.
+        """
+        if not self._asked:
+            return SubscribeItem(channel=self._channel)
+        if self._covers_many:
+            latest = self.latest(bytes_max)
+            positions = {channel: lowest(channel, serial) for channel, serial in latest.items()}
+            return SubscribeItem(channel=self._channel, positions=positions)
+        place = self._places.get(self._channel)
+        since = lowest(self._channel, place) if place is not None else None
+        return SubscribeItem(channel=self._channel, since=since)
+
+    def attached(self, result: SubscribeResult) -> list[Gap]:
+        """Take the node's answer to `item`; return the gaps it leaves.
+
+        The places of the channels in those gaps stay where they were until `skip` moves them, so that
+        the gaps can be filled first.
+        """
+        now = result.positions or {}
+        if result.serial is not None and not self._covers_many:
+            now = {self._channel: result.serial}
+        asked, self._asked = self._asked, True
+        if not asked:
+            for channel, serial in now.items():
+                self._set(channel, serial)
+                self._fresh[channel] = None
+            return []
+        if result.recovered:
+            return []
+        # A pattern that covers too much to be listed names no channels: then the gap has its name.
+        lost = result.unrecovered or (self._channel,)
+        return [self._gap(channel, now.get(channel)) for channel in lost]
+
+    def admit(self, message: Message) -> bool:
+        """Whether a delivery is new to this subscription; if so, move its channel's place to it."""
+        channel = message.channel
+        here = message.serial
+        place = self._places.get(channel)
+        if place is not None and here <= place:
+            if not message.retain or channel not in self._fresh:
+                return False
+            del self._fresh[channel]
+            return True
+        if self._fresh:
+            self._fresh.pop(channel, None)
+        self._set(channel, here)
+        return True
+
+    def skip(self, gap: Gap) -> None:
+        """Give a gap up, or call it filled: the channel continues after it, even if that is further back
+        (a node that lost its state counts from there again). If it is closed, it starts afresh."""
+        if gap.upto > Serial(0, 0) and gap.upto != gap.after:
+            self._set(gap.channel, gap.upto)
+        elif self._covers_many:
+            self._places.pop(gap.channel, None)
+            self._fresh.pop(gap.channel, None)
+
+    @property
+    def count(self) -> int:
+        """How many places there are."""
+        return len(self._places)
+
+    def place(self, channel: str) -> Serial | None:
+        return self._places.get(channel)
+
+    def latest(self, bytes_max: int) -> dict[str, Serial]:
+        """The places that fit in `bytes_max`, the latest heard of first."""
+        latest: dict[str, Serial] = {}
+        for channel, serial in reversed(self._places.items()):
+            bytes_max -= len(channel.encode()) + _PLACE_BYTES
+            if bytes_max < 0:
+                break
+            latest[channel] = serial
+        return latest
+
+    def _gap(self, channel: str, now: Serial | None) -> Gap:
+        place = self._places.get(channel)
+        after = place or (Serial(now.epoch, 0) if now is not None else Serial(0, 0))
+        # A channel that is closed by now has no place there: the hole has no known end.
+        return Gap(channel=channel, after=after, upto=now or after, reason="not_recovered")
+
+    def _set(self, channel: str, serial: Serial) -> None:
+        places = self._places
+        if self._covers_many:
+            # Keeps the dict in order of use, the longest unheard of first.
+            places.pop(channel, None)
+            if len(places) >= self._places_max:
+                forgotten = next(iter(places))
+                del places[forgotten]
+                self._fresh.pop(forgotten, None)
+        places[channel] = serial
+
+
+def item_bytes(item: SubscribeItem) -> int:
+    """What an item weighs in a request, generously."""
+    channels = (item.channel, *(item.positions or ()))
+    return sum(len(channel.encode()) + _PLACE_BYTES for channel in channels)
+
+
+def merge_gaps(earlier: Gap | None, later: Gap) -> Gap:
+    """One gap that spans two of the same channel."""
+    if earlier is None:
+        return later
+    return Gap(
+        channel=later.channel,
+        after=min(earlier.after, later.after),
+        upto=max(earlier.upto, later.upto),
+        reason=later.reason,
+    )

@@ -1024,7 +1024,7 @@ static bool poll_once(int timeout_ms)
 
 static void open_connection(struct conn *c, int number)
 {
-    int on = 1, small = 4096;
+    int on = 1, small = 4096, ethernet = 1460;
     struct sockaddr_in here = {.sin_family = AF_INET}, there = {.sin_family = AF_INET, .sin_port = htons(opt.port)};
     here.sin_addr.s_addr = htonl(INADDR_LOOPBACK + (uint32_t)(number / SOCKETS_PER_ADDRESS));
     there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -1033,8 +1033,11 @@ static void open_connection(struct conn *c, int number)
         die("socket %d: %s", number, strerror(errno));
     setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(c->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
-    if (c->role == STALLED) /* fills soon, so that the server feels it */
+    if (c->role == STALLED) {
+        /* Fills soon, so that the server feels it: loopback's 64 KB segments would let megabytes wait in the kernel. */
         setsockopt(c->fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+        setsockopt(c->fd, IPPROTO_TCP, TCP_MAXSEG, &ethernet, sizeof ethernet);
+    }
     if (bind(c->fd, (struct sockaddr *)&here, sizeof here))
         die("bind: %s", strerror(errno));
     if (connect(c->fd, (struct sockaddr *)&there, sizeof there) && errno != EINPROGRESS)

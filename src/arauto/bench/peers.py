@@ -5,6 +5,7 @@ it, except Arauto's stored mode), no dropping of messages, logs off the path. A 
 is reported as such and left out.
 """
 
+import os
 import re
 import resource
 import shutil
@@ -35,7 +36,7 @@ __all__ = [
     "start",
 ]
 
-_START_TIMEOUT_S = 30.0
+_START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 15.0
 _LOG_TAIL_BYTES = 2_000
 
@@ -198,7 +199,12 @@ def start(
         log_path = log or directory / "log"
         with log_path.open("wb") as output:
             process = subprocess.Popen(  # noqa: S603 - programs found above, our own arguments
-                argv, cwd=directory, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                argv,
+                cwd=directory,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
             )
         try:
             _wait_until_open(name, process, port, log_path)
@@ -243,6 +249,11 @@ def _wait_until_open(
             time.sleep(0.02)
         else:
             return
+
+
+def _environment() -> dict[str, str]:
+    # Settings of a node elsewhere on this machine must not reach the measured one.
+    return {name: value for name, value in os.environ.items() if not name.startswith("ARAUTO_")}
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:

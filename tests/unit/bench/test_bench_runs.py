@@ -14,7 +14,7 @@ import pytest
 from arauto.bench.build import Generator, find_generator
 from arauto.bench.failure import BenchError
 from arauto.bench.generator import Load, idle_sessions, run_load
-from arauto.bench.peers import PEERS, MissingPeer, Server, Target, installed, start
+from arauto.bench.peers import FLAVOURS, PEERS, MissingPeer, Server, Target, installed, start
 from arauto.bench.procfs import memory, process_tree
 from arauto.bench.runs import compare, measure_idle, running_targets
 
@@ -80,6 +80,57 @@ def test_latency_samples_every_message_of_the_window(generator: Generator) -> No
     ordered = (latency.p50_ms, latency.p90_ms, latency.p99_ms, latency.p999_ms, latency.max_ms)
     assert list(ordered) == sorted(ordered)
     assert latency.p50_ms > 0
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Server]:
+    with start("arauto") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def storing_node() -> Iterator[Server]:
+    with start("arauto", stored=True) as server:
+        yield server
+
+
+flavours = pytest.mark.parametrize("flavour", FLAVOURS)
+
+
+@flavours
+@pytest.mark.parametrize("mode", ["fanout", "spread"])
+def test_arauto_delivers_everything_once(
+    mode: str, flavour: str, node: Server, generator: Generator
+) -> None:
+    load = Load(mode=mode, subscribers=5, in_flight=8, warmup_s=0.05, seconds=0.3)
+    target = Target(f"arauto {flavour}", f"arauto-{flavour}", node)
+    sample = run_load(generator, target, load)
+    assert sample.is_exact
+    assert sample.delivered_total == sample.published_total * (5 if mode == "fanout" else 1) > 0
+
+
+@flavours
+def test_arauto_latency_is_measured_beside_a_stalled_reader(
+    flavour: str, node: Server, generator: Generator
+) -> None:
+    load = Load(mode="latency", subscribers=2, stalled=1, rate=100, warmup_s=0.1, seconds=0.3)
+    sample = run_load(generator, Target("arauto", f"arauto-{flavour}", node), load)
+    assert sample.is_exact
+    assert sample.latency is not None
+    assert sample.latency.samples == 2 * 30
+
+
+@flavours
+@pytest.mark.parametrize("batch", [1, 10])
+def test_every_stored_message_is_acknowledged(
+    batch: int, flavour: str, storing_node: Server, generator: Generator
+) -> None:
+    load = Load(mode="stored", in_flight=40, batch=batch, publishers=2, warmup_s=0.0, seconds=0.3)
+    target = Target(f"arauto {flavour}", f"arauto-{flavour}", storing_node)
+    sample = run_load(generator, target, load)
+    assert sample.is_exact
+    assert sample.acked_total == sample.published_total > 0
+    assert sample.published_total % batch == 0
 
 
 def test_idle_sessions_are_held_while_memory_is_read(generator: Generator) -> None:

@@ -1,8 +1,8 @@
 """Sets up logging: structured lines from our own code and from libraries, through one handler.
 
 Modules log with `structlog.get_logger("arauto.<part>")`: a short event and its details as keyword
-arguments, never formatted into the text. Everything, the libraries' lines too, passes the `Redactor`
-last, so what it holds back cannot reach the output by another way.
+arguments, never formatted into the text. Everything, the libraries' lines too, passes the `Redactor` on
+the way out, so what it holds back cannot reach the output by another way.
 """
 
 import logging
@@ -69,11 +69,11 @@ def configure_logging(
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             processors=[
-                _describe_record,
                 structlog.processors.StackInfoRenderer(),
                 structlog.processors.format_exc_info,
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 redactor,
+                _describe_record,  # adds nothing that came from outside
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 _to_json if format == "json" else _console(target),
             ]
         )

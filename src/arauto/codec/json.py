@@ -33,12 +33,17 @@ _MISSING = re.compile(r"Object missing required field `(\w+)`")
 _EXPECTED = re.compile(r"Expected `(\w+)`(?:, got `(\w+)`)?")
 
 
-class _Head(msgspec.Struct):
+# Two structs, because what one cannot read must not hide the other.
+class _EventHead(msgspec.Struct):
     event: Any = msgspec.UNSET
+
+
+class _IdHead(msgspec.Struct):
     id: Any = 0
 
 
-_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_event_head = msgspec.json.Decoder(_EventHead).decode
+_decode_id_head = msgspec.json.Decoder(_IdHead).decode
 
 
 class JsonCodec:
@@ -87,7 +92,7 @@ class JsonCodec:
 
     def request_id(self, data: bytes) -> int:
         try:
-            request_id = _decode_head(data).id
+            request_id = _decode_id_head(data).id
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return 0
         if type(request_id) is int and 0 <= request_id <= UINT53_MAX:
@@ -104,7 +109,7 @@ def _refusal(error: Exception, data: bytes, wrong_way: Code) -> ArautoError:
     if not isinstance(error, msgspec.ValidationError):
         return ArautoError(Code.BAD_ENVELOPE, "must be one JSON object and nothing else")
     try:
-        head = _decode_head(data)
+        head = _decode_event_head(data)
     except msgspec.ValidationError:
         return ArautoError(Code.BAD_ENVELOPE, "must be a JSON object")
     if head.event is msgspec.UNSET:

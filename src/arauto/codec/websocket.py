@@ -144,10 +144,18 @@ class Assembler:
     After an error the connection must end; the assembler is of no more use.
     """
 
-    __slots__ = ("_buffer", "_decoder", "_fragments_len", "_message_bytes_max", "_opcode")
+    __slots__ = (
+        "_buffer",
+        "_decoder",
+        "_fragments_len",
+        "_fragments_len_max",
+        "_message_bytes_max",
+        "_opcode",
+    )
 
-    def __init__(self, message_bytes_max: int) -> None:
+    def __init__(self, message_bytes_max: int, fragments_len_max: int = FRAGMENTS_LEN_MAX) -> None:
         self._message_bytes_max = message_bytes_max
+        self._fragments_len_max = fragments_len_max
         self._opcode = CONTINUATION
         self._fragments_len = 0
         self._buffer = bytearray()
@@ -190,17 +198,13 @@ class Assembler:
         if len(self._buffer) + len(payload) > self._message_bytes_max:
             rule = f"a message has at most {self._message_bytes_max} bytes"
             raise DisconnectError(Code.FRAME_TOO_LARGE, rule)
-        if self._fragments_len >= FRAGMENTS_LEN_MAX:
-            rule = f"a message has at most {FRAGMENTS_LEN_MAX} fragments"
+        if self._fragments_len >= self._fragments_len_max:
+            rule = f"a message has at most {self._fragments_len_max} fragments"
             raise DisconnectError(Code.FRAME_TOO_LARGE, rule)
         if opcode == TEXT and not fin:
             self._decoder = codecs.getincrementaldecoder("utf-8")()
         if self._decoder is not None:
-            # As it comes in, so that bad text ends the connection before the message is complete.
-            try:
-                self._decoder.decode(payload, fin)
-            except UnicodeDecodeError:
-                raise _bad_text() from None
+            _check_piece(self._decoder, payload, fin=fin)
         if opcode != CONTINUATION:
             if fin:
                 if opcode == TEXT:
@@ -217,6 +221,18 @@ class Assembler:
         self._fragments_len = 0
         self._decoder = None
         return self._opcode, message
+
+
+def _check_piece(decoder: codecs.IncrementalDecoder, piece: bytes, *, fin: bool) -> None:
+    """Refuse bad text with the first byte that cannot be right, before the message is complete."""
+    try:
+        decoder.decode(piece, fin)
+    except UnicodeDecodeError:
+        raise _bad_text() from None
+    # The decoder would wait for the third byte of an encoded surrogate, which is never right.
+    pending = decoder.getstate()[0]
+    if pending[:1] == b"\xed" and pending[1:] >= b"\xa0":
+        raise _bad_text()
 
 
 def _violation(rule: str) -> DisconnectError:

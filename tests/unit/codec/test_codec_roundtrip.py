@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from arauto.codec.base import Codec
@@ -40,7 +40,6 @@ def exact(value: Any) -> Any:
 
 @flavours
 @given(data=st.data())
-@settings(max_examples=300)
 def test_a_request_survives_the_wire(codec: Codec, data: st.DataObject) -> None:
     request = data.draw(requests)
     wire = codec.encode_request(request)
@@ -49,14 +48,12 @@ def test_a_request_survives_the_wire(codec: Codec, data: st.DataObject) -> None:
 
 @flavours
 @given(data=st.data())
-@settings(max_examples=300)
 def test_an_event_survives_the_wire(codec: Codec, data: st.DataObject) -> None:
     event = data.draw(events)
     assert exact(codec.decode_event(codec.encode_event(event))) == exact(event)
 
 
 @given(request=requests)
-@settings(max_examples=150)
 def test_both_flavours_say_the_same_request(request: Request) -> None:
     by_proto = PROTO.decode_request(PROTO.encode_request(request))
     by_json = JSON.decode_request(JSON.encode_request(request))
@@ -64,7 +61,6 @@ def test_both_flavours_say_the_same_request(request: Request) -> None:
 
 
 @given(event=events)
-@settings(max_examples=150)
 def test_both_flavours_say_the_same_event(event: Event) -> None:
     by_proto = PROTO.decode_event(PROTO.encode_event(event))
     by_json = JSON.decode_event(JSON.encode_event(event))
@@ -73,7 +69,6 @@ def test_both_flavours_say_the_same_event(event: Event) -> None:
 
 @flavours
 @given(data=st.data())
-@settings(max_examples=100)
 def test_the_id_of_any_request_can_be_found_without_decoding_it(
     codec: Codec, data: st.DataObject
 ) -> None:

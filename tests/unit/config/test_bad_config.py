@@ -22,10 +22,10 @@ CASES: list[tuple[str, str, list[str]]] = [
     (
         "unknown category, near miss",
         """
-        conection:
+        konnection:
           port: 9000
         """,
-        ["1:1: conection: unknown field; did you mean connection?"],
+        ["1:1: konnection: unknown field; did you mean connection?"],
     ),
     (
         "unknown field, no idea",
@@ -618,8 +618,8 @@ def test_a_directory_is_not_a_file(tmp_path: Path) -> None:
 
 def test_bytes_that_are_not_utf8_are_located(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
-    file.write_bytes(b"node:\n  name: caf\xe9\n")
-    with pytest.raises(ConfigError, match=r"config\.yaml:2:12: not valid UTF-8"):
+    file.write_bytes(b"node:\n  name: \xe9t\xe9\n")
+    with pytest.raises(ConfigError, match=r"config\.yaml:2:9: not valid UTF-8"):
         load(file, {})
 
 

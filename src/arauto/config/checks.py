@@ -132,7 +132,7 @@ def _ports(config: Config) -> Iterator[Finding]:
                 ipaddress.ip_address(host.strip("[]"))
             except ValueError:
                 yield Finding((path,), "expected an address or host name, without port or scheme")
-    anywhere = {"0.0.0.0", "::", "[::]"}  # noqa: S104 - compared with, not bound to
+    anywhere = {"0.0.0.0", "::", "[::]"}  # noqa: S104  # nosec B104 - compared, not bound
     same_host = client.host == admin.host or bool({client.host, admin.host} & anywhere)
     if client.port and client.port == admin.port and same_host:
         yield Finding(

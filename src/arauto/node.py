@@ -87,7 +87,7 @@ class Node:
     async def _start(self) -> None:
         self.storage = await open_storage(self.config, self.clock)
         self._closers.append(self.storage.close)
-        self._closers.append(self.tasks.close)
+        self._closers.append(lambda: self.tasks.close(self.config.node.shutdown_grace_s))
         self._build_hubs()
         self._closers.append(self.directory.close)
         self._build_sessions()
@@ -168,7 +168,6 @@ class Node:
                 ping_interval_s=session.ping_interval_s,
                 pong_timeout_s=session.pong_timeout_s,
                 errors_max=session.errors_max,
-                send_buffer_bytes=config.connection.ws.send_buffer_bytes,
                 message_bytes_max=config.connection.ws.max_message_bytes,
                 history_requests_max=session.history_requests_max,
                 restore_save_delay_s=session.restore_save_delay_s,
@@ -248,6 +247,7 @@ class Node:
             self.sessions,
             formats,
             allowed_origins=connection.allowed_origins,
+            send_buffer_bytes=connection.ws.send_buffer_bytes,
             message_bytes_max=connection.ws.max_message_bytes,
             read_buffer_bytes=connection.ws.read_buffer_bytes,
         )
@@ -256,6 +256,7 @@ class Node:
             self.sessions,
             Format(sse_codec.name, sse_codec, bytes),
             allowed_origins=connection.allowed_origins,
+            send_buffer_bytes=connection.sse.send_buffer_bytes,
             channels_max=connection.sse.channels_max,
             keep_alive_s=connection.sse.keep_alive_s,
         )

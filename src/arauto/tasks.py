@@ -10,7 +10,7 @@ __all__ = ["TaskSet"]
 class TaskSet:
     """The running background tasks of a component.
 
-    A task that raises is reported to `on_error`; `close` cancels what still runs and waits for it.
+    A task that raises is reported to `on_error`; `close` waits a while for what still runs, then cancels it.
     """
 
     __slots__ = ("_closed", "_on_error", "_tasks")
@@ -39,8 +39,11 @@ class TaskSet:
             if error is not None:
                 self._on_error(error)
 
-    async def close(self) -> None:
+    async def close(self, grace_s: float = 0) -> None:
+        """Start nothing more; wait a while for what runs, then cancel it."""
         self._closed = True
+        if self._tasks and grace_s:
+            await asyncio.wait(self._tasks, timeout=grace_s)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -7,6 +7,7 @@ checked, and prebuilt frames are written as they are. Subclasses say what to do 
 import logging
 from collections.abc import Callable
 
+import structlog
 from picows import (
     WSAutoPingStrategy,
     WSFrame,
@@ -30,6 +31,8 @@ _OP_CLOSE, _OP_PONG = 0x8, 0xA
 
 #: picows makes a logger per connection out of a plain Logger; an adapter is shared as it is.
 _log = logging.LoggerAdapter(logging.getLogger("picows.server"), {})
+
+_errors = structlog.get_logger("arauto.gateways")
 
 #: How long a closing connection may take to say goodbye before it is cut.
 _GOODBYE_S = 2.0
@@ -95,20 +98,25 @@ class FramedConnection(WSListener):
         self.on_open()
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        kind = frame.msg_type
-        if (
-            (kind is BINARY or kind is TEXT)
-            and frame.fin
-            and self._assembler is None
-            and not (frame.rsv1 or frame.rsv2 or frame.rsv3)
-        ):
-            data = frame.get_payload_as_bytes()
-            if kind is TEXT and not _is_utf8(data):
-                self.end(Code.BAD_TEXT, "a text frame was not UTF-8")
-            elif not self.closing:
-                self.on_message(kind, data)
-        else:
-            self._odd_frame(kind, frame)
+        try:
+            kind = frame.msg_type
+            if (
+                (kind is BINARY or kind is TEXT)
+                and frame.fin
+                and self._assembler is None
+                and not (frame.rsv1 or frame.rsv2 or frame.rsv3)
+            ):
+                data = frame.get_payload_as_bytes()
+                if kind is TEXT and not _is_utf8(data):
+                    self.end(Code.BAD_TEXT, "a text frame was not UTF-8")
+                elif not self.closing:
+                    self.on_message(kind, data)
+            else:
+                self._odd_frame(kind, frame)
+        except Exception:
+            # Ours to mend; whatever it is, it costs this connection only.
+            _errors.exception("a frame could not be handled")
+            self.end(Code.SERVER_ERROR, "the server failed to handle a message")
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
         self.closing = True

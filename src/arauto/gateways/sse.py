@@ -38,10 +38,20 @@ _HEADERS = [
 class _SseConnection:
     """One stream. Implements the session's `Connection`; `run` is the only writer."""
 
-    __slots__ = ("_chunks", "_ended", "_wake", "address", "positions", "session", "transport")
+    __slots__ = (
+        "_chunks",
+        "_ended",
+        "_wake",
+        "address",
+        "positions",
+        "send_buffer_bytes",
+        "session",
+        "transport",
+    )
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, send_buffer_bytes: int) -> None:
         self.address = address
+        self.send_buffer_bytes = send_buffer_bytes
         self.transport = "sse"
         self.session: Session | None = None
         self.positions = StreamPositions({})
@@ -109,12 +119,14 @@ class SseGateway:
         format: Format,
         *,
         allowed_origins: tuple[str, ...],
+        send_buffer_bytes: int,
         channels_max: int,
         keep_alive_s: float,
     ) -> None:
         self._env = env
         self._format = format
         self._allowed_origins = allowed_origins
+        self._send_buffer_bytes = send_buffer_bytes
         self._channels_max = channels_max
         self._keep_alive_s = keep_alive_s
         self.connections: dict[_SseConnection, None] = {}
@@ -122,7 +134,9 @@ class SseGateway:
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         cors: list[tuple[bytes, bytes]] = []
-        connection = _SseConnection(scope["client"][0] if scope["client"] else "")
+        connection = _SseConnection(
+            scope["client"][0] if scope["client"] else "", self._send_buffer_bytes
+        )
         try:
             query = parse_qs(
                 scope["query_string"].decode("latin-1"), max_num_fields=self._channels_max + 10

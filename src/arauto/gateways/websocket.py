@@ -28,6 +28,7 @@ class WebSocketGateway:
         formats: dict[str, Format],
         *,
         allowed_origins: tuple[str, ...],
+        send_buffer_bytes: int,
         message_bytes_max: int,
         read_buffer_bytes: int,
     ) -> None:
@@ -36,6 +37,7 @@ class WebSocketGateway:
         self._formats = formats
         self._default = next(iter(formats.values()))
         self._allowed_origins = allowed_origins
+        self.send_buffer_bytes = send_buffer_bytes
         self.message_bytes_max = message_bytes_max
         self._read_buffer_bytes = read_buffer_bytes
         self.connections: dict[WebSocketConnection, None] = {}
@@ -110,6 +112,7 @@ class WebSocketConnection(FramedConnection):
         "_token",
         "_wanted",
         "address",
+        "send_buffer_bytes",
         "session",
         "transport",
     )
@@ -133,6 +136,7 @@ class WebSocketConnection(FramedConnection):
         """Messages that came before the session could be opened; None once it is."""
         self.address = address
         self.transport = "websocket"
+        self.send_buffer_bytes = gateway.send_buffer_bytes
         self.session: Session | None = None
 
     # --- opening -----------------------------------------------------------------------------------

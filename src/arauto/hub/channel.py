@@ -470,7 +470,7 @@ class Channel:
         for lane in self._lanes:
             if lane.format is format:
                 return lane
-        lane = Lane(self.name, format, self.rules.slow_policy, self.env.turn)
+        lane = Lane(self.name, format, self.rules.slow_policy, self.env.turn, self.hub.counters)
         self._lanes.append(lane)
         return lane
 

@@ -61,6 +61,8 @@ class Directory:
         if hub is not None:
             return hub
         check_hub(name)
+        if self._closed:
+            raise ArautoError(Code.GOING_AWAY, "the node is shutting down")
         opening = self._opening.get(name)
         if opening is None:
             if len(self.hubs) + len(self._opening) >= self._hubs_max:

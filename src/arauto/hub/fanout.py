@@ -13,6 +13,7 @@ from arauto.clock import Clock
 from arauto.codec.base import Codec
 from arauto.codec.events import Event, Publication
 from arauto.model import Message, SlowPolicy
+from arauto.telemetry.metrics import Counters
 
 if TYPE_CHECKING:
     from arauto.hub.outbox import Outbox
@@ -45,7 +46,7 @@ class Format:
 class Batch:
     """What one channel produced in one turn, in one format. Shared by all its subscribers: read-only."""
 
-    __slots__ = ("_data", "channel", "frames", "messages", "policy")
+    __slots__ = ("channel", "data", "frames", "messages", "policy")
 
     def __init__(
         self,
@@ -59,26 +60,34 @@ class Batch:
         self.frames = frames
         self.messages = messages
         """One entry per frame; None for frames that are not publications (joins, updates …)."""
-        self._data = frames[0] if len(frames) == 1 else b"".join(frames)
-
-    @property
-    def data(self) -> bytes:
-        return self._data
+        self.data = frames[0] if len(frames) == 1 else b"".join(frames)
 
     def __len__(self) -> int:
-        return len(self._data)
+        return len(self.data)
 
 
 class Lane:
     """The subscribers of one channel that share a wire format, and what this turn owes them."""
 
-    __slots__ = ("channel", "format", "frames", "messages", "outboxes", "policy", "turn")
+    __slots__ = (
+        "channel",
+        "counters",
+        "format",
+        "frames",
+        "messages",
+        "outboxes",
+        "policy",
+        "turn",
+    )
 
-    def __init__(self, channel: str, format: Format, policy: SlowPolicy, turn: "Turn") -> None:
+    def __init__(
+        self, channel: str, format: Format, policy: SlowPolicy, turn: "Turn", counters: Counters
+    ) -> None:
         self.channel = channel
         self.format = format
         self.policy = policy
         self.turn = turn
+        self.counters = counters
         self.outboxes: dict[Outbox, None] = {}
         self.frames: list[bytes] = []
         self.messages: list[Message | None] = []
@@ -97,6 +106,7 @@ class Lane:
         for outbox in self.outboxes:
             if outbox not in excluded:
                 outbox.put(batch)
+                self.counters.bytes_out += len(batch)
 
     def add(self, outbox: "Outbox") -> None:
         """Let an outbox in; it receives what is put from now on, nothing that was put before."""
@@ -116,8 +126,10 @@ class Lane:
         batch = Batch(self.channel, self.policy, frames, self.messages)
         self.frames = []
         self.messages = []
+        outboxes = self.outboxes
+        self.counters.bytes_out += len(batch.data) * len(outboxes)
         dirty = self.turn.outboxes
-        for outbox in self.outboxes:
+        for outbox in outboxes:
             pending = outbox.pending
             if not pending:
                 dirty.append(outbox)
@@ -156,5 +168,12 @@ class Turn:
         for lane in lanes:
             lane.spill()
         outboxes, self.outboxes = self.outboxes, []
+        # The common case is written out: one item, a transport that keeps up, one write.
         for outbox in outboxes:
-            outbox.flush()
+            pending = outbox.pending
+            if len(pending) == 1 and outbox.is_clear:
+                item = pending[0]
+                pending.clear()
+                outbox.write(item if type(item) is bytes else item.data)  # type: ignore[union-attr]
+            else:
+                outbox.flush()

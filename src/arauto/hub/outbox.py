@@ -46,9 +46,10 @@ class Outbox:
         "_turn",
         "closed",
         "format",
-        "paused",
+        "is_clear",
         "pending",
         "sink",
+        "write",
     )
 
     def __init__(
@@ -64,7 +65,9 @@ class Outbox:
         self._backlog: deque[bytes | Batch] | None = None
         self._backlog_bytes = 0
         self._gaps: dict[str, Gap] | None = None
-        self.paused = False
+        self.is_clear = True
+        """Whether nothing stands between this turn's items and the transport."""
+        self.write = sink.write
         self.closed = False
 
     @property
@@ -73,8 +76,11 @@ class Outbox:
 
     def send(self, event: Event) -> None:
         """Queue an event for this connection alone."""
-        self._counters.messages_out += 1
-        self.put(self.format.encode(event))
+        counters = self._counters
+        counters.messages_out += 1
+        data = self.format.encode(event)
+        counters.bytes_out += len(data)
+        self.put(data)
 
     def put(self, item: bytes | Batch) -> None:
         """Queue an encoded frame or a shared batch."""
@@ -89,7 +95,7 @@ class Outbox:
         pending = self.pending
         if not pending:
             return
-        if self.paused or self._backlog:
+        if not self.is_clear:
             self.pending = []
             self._enqueue(pending)
             return
@@ -100,22 +106,23 @@ class Outbox:
         else:
             self.pending = []
             data = b"".join([item if type(item) is bytes else item.data for item in pending])  # type: ignore[union-attr]
-        self._counters.bytes_out += len(data)
-        self.sink.write(data)
+        self.write(data)
 
     def pause(self) -> None:
         """The transport is full: keep what comes."""
-        self.paused = True
+        self.is_clear = False
 
     def resume(self) -> None:
         """The transport is empty: write the backlog until it is full again."""
-        self.paused = False
-        while self._backlog and not self.paused and not self.closed:
+        self.is_clear = True
+        while self._backlog and self.is_clear and not self.closed:
             self._drain_piece()
         if not self._backlog and self._gaps and not self.closed:
             # Whole batches were dropped and nothing of theirs follows: say so now, not with the next one.
             for channel in list(self._gaps):
-                self.sink.write(self._take_gap(channel))
+                self.write(self._take_gap(channel))
+        if self._backlog:
+            self.is_clear = False
 
     def close(self) -> None:
         """Forget everything; later puts are ignored."""
@@ -239,6 +246,4 @@ class Outbox:
                 assert isinstance(item, bytes)
                 piece.append(item)
             size_bytes += len(item)
-        data = b"".join(piece)
-        self._counters.bytes_out += len(data)
-        self.sink.write(data)
+        self.write(b"".join(piece))

@@ -22,7 +22,6 @@ class SessionLimits:
     ping_interval_s: float = 25.0
     pong_timeout_s: float = 10.0
     errors_max: int = 100
-    send_buffer_bytes: int = 1_048_576
     message_bytes_max: int = 1_048_576
     history_requests_max: int = 8
     restore_save_delay_s: float = 0.5

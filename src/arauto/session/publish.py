@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["handle_publish"]
 
 #: Channels a session has lately published to, each checked once per settings generation.
-_TARGETS_MAX = 256
+_TARGETS_MAX = 4_096
 
 
 class _Acks:
@@ -50,7 +50,8 @@ class _Acks:
 def handle_publish(session: "Session", request: PublishRequest) -> Coroutine[Any, Any, None] | None:
     items = request.items
     acks = _Acks(session, request.id, len(items)) if request.id else None
-    for index, item in enumerate(items):
+    index = 0
+    for item in items:
         reply = acks.slot(index) if acks is not None else None
         try:
             channel = _target(session, item.channel)
@@ -59,6 +60,7 @@ def handle_publish(session: "Session", request: PublishRequest) -> Coroutine[Any
             _publish(session, channel, item, reply)
         except ArautoError as error:
             _refuse(session, error, reply)
+        index += 1
     return None
 
 
@@ -78,23 +80,28 @@ async def _publish_rest(
 
 def _target(session: "Session", name: str) -> Channel | None:
     """The channel, if the session may publish to it; None if it must be opened first."""
-    hub = session.hub
     targets = session.targets
-    if targets is None or session.targets_generation != hub.generation:
-        targets = session.targets = {}
+    if targets is not None and session.targets_generation == session.hub.generation:
+        channel = targets.get(name)
+        if channel is not None and channel.is_open:
+            return channel
+    return _find_target(session, name)
+
+
+def _find_target(session: "Session", name: str) -> Channel | None:
+    hub = session.hub
+    if session.targets is None or session.targets_generation != hub.generation:
+        session.targets = {}
         session.targets_generation = hub.generation
-    channel = targets.get(name)
-    if channel is not None and channel.is_open:
-        return channel
     check_channel(name)
     refusal = publish_refusal(session, name, hub.state.resolve_rules(name), hub.state.settings)
     if refusal is not None:
         raise refusal
     channel = hub.channel(name)
     if channel is not None:
-        if len(targets) >= _TARGETS_MAX:
-            targets.clear()
-        targets[name] = channel
+        if len(session.targets) >= _TARGETS_MAX:
+            session.targets.clear()
+        session.targets[name] = channel
     return channel
 
 
@@ -107,7 +114,7 @@ def _publish(
         headers = trace(session.hub.name, channel.name, item.headers)
         item = msgspec.structs.replace(item, headers=headers)
     channel.publish(item, session.sender, reply)
-    session.forgive()
+    session.errors = 0
 
 
 def _refuse(session: "Session", error: ArautoError, reply: PublishReply | None) -> None:

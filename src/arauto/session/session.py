@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 import msgspec
+import structlog
 
 from arauto.codec.events import AuthReply, ErrorEvent, Event, Ping, Request, RestoreKey, SessionInfo
 from arauto.errors import ArautoError, Code
@@ -31,6 +32,8 @@ from arauto.storage.base import JournalEntry, Kind
 
 __all__ = ["Connection", "Phase", "Session"]
 
+_log = structlog.get_logger("arauto.session")
+
 
 class Phase(Enum):
     """Where a session stands. Closed is final."""
@@ -46,6 +49,8 @@ class Connection(Sink, Protocol):
     address: str
     transport: str
     """The kind of transport, "websocket" or "sse"; goes to the journal."""
+    send_buffer_bytes: int
+    """What may wait for a slow client."""
 
     def pause_reading(self) -> None: ...
 
@@ -61,7 +66,7 @@ class Session:
     __slots__ = (
         "_bucket",
         "_decode",
-        "_errors",
+        "_now_s",
         "_pinged_s",
         "_queue",
         "_restore_key",
@@ -70,6 +75,7 @@ class Session:
         "auth_by_s",
         "connection",
         "env",
+        "errors",
         "granted",
         "history_requests",
         "hub",
@@ -100,7 +106,7 @@ class Session:
         self.identity: Identity | None = None
         self.granted: Granted | None = None
         self.outbox = Outbox(
-            connection, format, env.hub.turn, hub.counters, env.limits.send_buffer_bytes
+            connection, format, env.hub.turn, hub.counters, connection.send_buffer_bytes
         )
         self.subscriber = Subscriber(env.hub.entropy.token(12), self.outbox, self)
         self.sender = Sender(session=self.subscriber.id)
@@ -111,11 +117,13 @@ class Session:
         self.targets_generation = hub.generation
         self.history_requests = 0
         self._decode = format.codec.decode_request
-        self._errors = 0
+        self.errors = 0
+        """Refusals since the last request that succeeded."""
         self._queue: deque[Request] | None = None
         self._restore_key = ""
         self._restore_pending = False
-        now_s = env.hub.clock.monotonic_s()
+        self._now_s = env.hub.clock.monotonic_s
+        now_s = self._now_s()
         self._bucket = TokenBucket(hub.quotas.session_messages_per_s, now_s)
         self._seen_s = now_s
         self._pinged_s = 0.0
@@ -169,8 +177,7 @@ class Session:
 
     def heard(self) -> None:
         """The connection is alive, as the gateway knows (a write that went through, a transport ping)."""
-        self._seen_s = self.env.hub.clock.monotonic_s()
-        self._pinged_s = 0.0
+        self._seen_s = self._now_s()
 
     def _renew_deadline(self) -> float:
         """Give an anonymous session a deadline if the hub wants none; return the time left, 0 = none."""
@@ -196,11 +203,11 @@ class Session:
         clock = self.env.hub.clock
         polite = code is Code.CLOSED_BY_CLIENT
         if self.identity is not None and self._restore_key:
-            self._restore_pending = False
             if polite or code in (Code.FORCED_LOGOUT, Code.SESSION_REPLACED):
+                self._restore_pending = False
                 self._spawn(self.env.restorer.forget(self.hub.name, self._restore_key))
             else:
-                self._spawn(self._save_restore_state())
+                self._save_restore_state()
         self.phase = Phase.CLOSED
         for name in list(self.subscriptions):
             self.drop_subscription(name)
@@ -223,7 +230,7 @@ class Session:
         silent_s = now_s - self._seen_s
         wait_s = limits.ping_interval_s - silent_s
         if wait_s <= 0:
-            if not self._pinged_s:
+            if self._pinged_s <= self._seen_s:
                 self._pinged_s = now_s
                 self.send(Ping())
             elif now_s - self._pinged_s >= limits.pong_timeout_s:
@@ -241,9 +248,7 @@ class Session:
         counters = self.hub.counters
         counters.messages_in += 1
         counters.bytes_in += len(data)
-        now_s = self.env.hub.clock.monotonic_s()
-        self._seen_s = now_s
-        self._pinged_s = 0.0
+        now_s = self._seen_s = self._now_s()
         try:
             request = self._decode(data)
         except ArautoError as error:
@@ -252,13 +257,13 @@ class Session:
             else:
                 self._count_error(Code.RATE_LIMITED)
             return
-        if not self._bucket.take(now_s) and not commands.is_heartbeat(request):
+        bucket = self._bucket
+        if bucket.rate_per_s and not bucket.take(now_s) and not commands.is_heartbeat(request):
             self._refuse_rate(request)
-            return
-        if self._queue is not None:
+        elif self._queue is not None:
             self._queue.append(request)
-            return
-        self.handle(request)
+        else:
+            self.handle(request)
 
     def handle(self, request: Request) -> None:
         """Run a request's handler; one that must wait holds back the requests behind it."""
@@ -283,6 +288,10 @@ class Session:
             await work
         except ArautoError as error:
             self.refuse(error, id)
+        except Exception:
+            # Ours to mend; the client is told, and only this client pays.
+            _log.exception("a request failed", hub=self.hub.name, session=self.id)
+            self.disconnect(Code.SERVER_ERROR, "the server failed to carry out a request")
         finally:
             self._release()
 
@@ -325,15 +334,11 @@ class Session:
 
     def count_refusal(self) -> None:
         """A request was refused, whatever way the client was told."""
-        self._errors += 1
-        if self._errors > self.env.limits.errors_max:
+        self.errors += 1
+        if self.errors > self.env.limits.errors_max:
             self.disconnect(
                 Code.TOO_MANY_ERRORS, "the client keeps sending requests that are refused"
             )
-
-    def forgive(self) -> None:
-        """A request succeeded: the client is not only producing errors."""
-        self._errors = 0
 
     # --- identity ----------------------------------------------------------------------------------
 
@@ -367,15 +372,14 @@ class Session:
 
     def _save_restore_soon(self) -> None:
         if self._restore_pending and not self.has_ended():
-            self._spawn(self._save_restore_state())
+            self._save_restore_state()
 
-    async def _save_restore_state(self) -> None:
+    def _save_restore_state(self) -> None:
         self._restore_pending = False
         identity = self.identity
-        if identity is None:
-            return
-        state = SessionState(self.id, identity, tuple(self.subscriptions))
-        await self.env.restorer.save(self.hub.name, self._restore_key, state)
+        if identity is not None:
+            state = SessionState(self.id, identity, tuple(self.subscriptions))
+            self._spawn(self.env.restorer.save(self.hub.name, self._restore_key, state))
 
     def auth_reply(self, id: int) -> AuthReply:
         identity = self.identity

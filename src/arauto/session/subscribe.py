@@ -203,7 +203,7 @@ def subscribe_now(
             join = _join_wide if _is_wide(plan.item.channel) else _join_channel
             results.append(join(session, plan, welcomes))
             session.hub.subscription_count += 1
-            session.forgive()
+            session.errors = 0
         except ArautoError as error:
             session.count_refusal()
             session.hub.counters.refuse(int(error.code))

@@ -115,18 +115,25 @@ def _print_table(table: Table) -> None:
 def _show(
     result: Comparison | LatencyResult | IdleResult, table: Table, as_json: bool, note: str
 ) -> None:
-    """Print a result and end with code 1 if Arauto has no figure or someone's count is wrong."""
+    """Print a result, and end as `_end` says."""
     if as_json:
         sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
     else:
         _print_table(table)
         if note:
             _errors.print(f"[yellow]{note}")
-    inexact = [row.label for row in result.rows if not getattr(row, "is_exact", True)]
-    failed = [label for label in result.left_out if label.startswith("arauto")]
-    for label in inexact:
-        _errors.print(f"[red]{label}: not every subscriber got every message once")
-    if inexact or failed:
+    _end(result)
+
+
+def _end(*results: Comparison | LatencyResult | IdleResult) -> None:
+    """End with code 1 if Arauto has no figure somewhere, or somebody's count is wrong."""
+    wrong = False
+    for result in results:
+        inexact = [row.label for row in result.rows if not getattr(row, "is_exact", True)]
+        for label in inexact:
+            _errors.print(f"[red]{result.name}, {label}: not everyone got every message once")
+        wrong |= bool(inexact) or any(label.startswith("arauto") for label in result.left_out)
+    if wrong:
         raise typer.Exit(1)
 
 
@@ -323,6 +330,7 @@ def all_(
         _errors.print(f"written: {data_path} {page_path}")
         if generator.note:
             _errors.print(f"[yellow]{generator.note}")
+    _end(*report.comparisons, *report.latencies, *report.idle)
 
 
 def _show_report(report: Report) -> None:

@@ -1,0 +1,1 @@
+"""What the SQL adapters share: rows, statements, the group commit and the stores built on them."""

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Install Debian packages, if this machine lets us: apt-get is there, and we are root or sudo asks nothing.
-# Fails otherwise. ARAUTO_NO_APT=1 forbids it.
+# Fails otherwise, and if any of them could not be installed. ARAUTO_NO_APT=1 forbids it.
 #
 # usage: scripts/apt_install.sh PACKAGE…
 set -euo pipefail
@@ -22,8 +22,12 @@ apt_get() {
 
 printf 'Installing with apt-get: %s\n' "$*"
 : >"$log"
-if ! { apt_get update && apt_get install -y --no-install-recommends "$@"; }; then
-  tail -n 10 "$log" >&2
-  printf 'apt-get failed; the whole log is in %s.\n' "$log" >&2
+apt_get update || true # an old list may do
+failed=()
+for package in "$@"; do # one by one: a package that does not exist must not keep out the others
+  apt_get install -y --no-install-recommends "$package" || failed+=("$package")
+done
+if [ ${#failed[@]} -gt 0 ]; then
+  printf 'apt-get could not install %s; the whole log is in %s.\n' "${failed[*]}" "$log" >&2
   exit 1
 fi

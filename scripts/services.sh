@@ -32,34 +32,45 @@ find_missing() {
     '/opt/homebrew/opt/postgresql*/bin/postgres'
   want redis-server 'the tests marked "redis" are skipped' redis-server valkey-server
   want strace 'the tests that watch system calls are skipped' strace
+  [ -d $json_patch/node_modules ] || want npm 'the public JSON Patch suite is skipped' npm
   if [ "$1" = bench ]; then
     want mosquitto 'the benchmarks run without Mosquitto' mosquitto /usr/sbin/mosquitto
   fi
 }
 
-stop_what_debian_started() { # packages; they were not here before, so nobody else needs their services
-  local package
-  for package in "$@"; do
-    [ "$package" = strace ] && continue
-    if [ -d /run/systemd/system ]; then
-      sudo_or_not systemctl disable --now "$package"
-    elif [ -x "/etc/init.d/$package" ]; then
-      sudo_or_not service "$package" stop
-    fi
+install_missing() { # purpose
+  local wanted=("${missing[@]}") package
+  scripts/apt_install.sh "${wanted[@]}" || true
+  find_missing "$1"
+  for package in "${wanted[@]}"; do
+    # What was installed just now was not here before, so nobody else needs the service it started.
+    [[ " ${missing[*]} " == *" $package "* ]] || stop_service "$package"
   done
+}
+
+stop_service() {
+  if [ -d /run/systemd/system ]; then
+    sudo_or_not systemctl disable --now "$1"
+  elif [ -x "/etc/init.d/$1" ]; then
+    sudo_or_not service "$1" stop
+  fi
 }
 
 sudo_or_not() {
   if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi >/dev/null 2>&1 </dev/null || true
 }
 
+# The one suite that is published on npm; its data is read by Python, nothing of it runs.
+fetch_json_patch_suite() {
+  [ -d $json_patch/node_modules ] || ! have npm || (cd $json_patch && npm ci --silent --ignore-scripts </dev/null) ||
+    printf 'MISSING json-patch-test-suite: npm could not install it; the public JSON Patch suite is skipped.\n' >&2
+}
+
+json_patch=tests/conformance/json_patch
 purpose=${1:?usage: scripts/services.sh test|bench}
 find_missing "$purpose"
-[ ${#missing[@]} = 0 ] && exit 0
-if scripts/apt_install.sh "${missing[@]}"; then
-  stop_what_debian_started "${missing[@]}"
-  find_missing "$purpose"
-fi
+[ ${#missing[@]} = 0 ] || install_missing "$purpose"
+fetch_json_patch_suite
 for i in "${!missing[@]}"; do
   printf 'MISSING %s: %s. (Debian, Ubuntu: apt-get install %s)\n' \
     "${missing[i]}" "${unchecked[i]}" "${missing[i]}" >&2

@@ -175,6 +175,18 @@ async def test_a_provider_is_built_once_per_state_of_a_hubs_settings(kit: Kit) -
     assert len(kit.built) == 4
 
 
+async def test_what_is_remembered_for_hubs_is_bounded_and_forgetting_costs_only_a_rebuild(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arauto.session.auth.authenticator._HUBS_LEN_MAX", 3)
+    monkeypatch.setattr("arauto.session.auth.jwt._HUBS_LEN_MAX", 3)
+    hubs = [f"hub-{n}" for n in range(5)]
+    for hub in [*hubs, *hubs]:
+        assert await kit.login(WITH_BOTH, b"x", hub) == "from-provider"
+        assert await kit.login(WITH_BOTH, kit.jwt(hub), hub) == "from-jwt"
+    assert len(kit.built) == 10
+
+
 async def test_withdrawn_jwt_settings_count_from_the_next_login_on(kit: Kit) -> None:
     assert await kit.login(WITH_JWT, kit.jwt()) == "from-jwt"
     assert await kit.refused(NOTHING, kit.jwt()) is Code.AUTH_FAILED

@@ -225,3 +225,15 @@ def test_a_malformed_grant_is_refused_and_named(bad: str) -> None:
     with pytest.raises(ArautoError) as caught:
         GrantSet(Grants(rpcs=(bad,)))
     assert caught.value.field == "rpcs[0]"
+
+
+def test_a_decision_stays_the_same_when_more_channels_were_asked_for_than_are_remembered() -> None:
+    grants = _set("a:#:x*y")
+    asked = [(f"a:{n}:x{n}{'y' if n % 3 else 'z'}", n % 3 != 0) for n in range(500)]
+    for _ in range(2):
+        for channel, allowed in asked:
+            assert grants.may_publish(channel) is allowed
+
+
+def test_even_a_malformed_grant_covers_nothing_in_the_middle_of_a_segment() -> None:
+    assert not covers("*b#", "abc")

@@ -161,6 +161,12 @@ def test_cutting_or_lengthening_a_token_is_noticed() -> None:
         assert kit.refuses(tail + token).code is Code.TOKEN_INVALID
 
 
+def test_text_beyond_ascii_is_no_token() -> None:
+    kit = Kit()
+    for text in ("ü", "e30.e30.é", "\ud800"):
+        assert kit.refuses(text).code is Code.TOKEN_INVALID
+
+
 def test_the_same_secret_and_claims_under_another_type_are_not_a_session_token() -> None:
     """RFC 8725 §3.11: kinds of token must not pass for each other, whatever the keys."""
     kit = Kit()

@@ -279,8 +279,6 @@ class OutboundClient:
             await response.aclose()
 
     async def _read(self, response: httpx.Response) -> OutboundResponse:
-        if response.status_code < 200:
-            raise OutboundError("protocol")  # the server wants to speak something else
         if 300 <= response.status_code < 400:
             raise OutboundError("redirect")
         if response.headers.get("content-encoding", "identity").lower() != "identity":

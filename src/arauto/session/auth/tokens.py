@@ -129,10 +129,8 @@ class SessionTokens:
             extra=identity.extra,
         )
         body = msgspec.json.encode(claims)
-        token = ""
-        if len(body) <= TOKEN_BYTES_MAX:
-            token = sign_token(body, self._secret, self._key.algorithm, SESSION_TYP)
-        if not 0 < len(token) <= TOKEN_BYTES_MAX:
+        token = sign_token(body, self._secret, self._key.algorithm, SESSION_TYP)
+        if len(token) > TOKEN_BYTES_MAX:
             raise ArautoError(
                 Code.BAD_FIELD,
                 f"grants and extra do not fit into a token of {TOKEN_BYTES_MAX} bytes",

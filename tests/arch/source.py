@@ -42,7 +42,11 @@ def modules() -> tuple[Module, ...]:
     """Every module written by hand."""
     paths = sorted(_SOURCE.rglob("*.py"))
     names = {path.relative_to(_SOURCE).as_posix(): path for path in paths}
-    return tuple(parse(names[name].read_text(), name) for name in names if name not in _GENERATED)
+    return tuple(
+        parse(names[name].read_text(encoding="utf-8"), name)
+        for name in names
+        if name not in _GENERATED
+    )
 
 
 def within(module: Module, zone: str) -> bool:

@@ -28,7 +28,7 @@ def test_numbers_lie_in_the_ranges_that_tell_clients_what_to_do() -> None:
 
 
 def test_every_error_is_documented() -> None:
-    rows = [line for line in _PAGE.read_text().splitlines() if line.startswith("|")]
+    rows = [line for line in _PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
     assert_none(
         f"{code.value} {code.name}"
         for code in Code
@@ -37,5 +37,5 @@ def test_every_error_is_documented() -> None:
 
 
 def test_the_documentation_names_no_error_that_does_not_exist() -> None:
-    named = re.findall(r"^\|\s*`?(\d{4})`?\s*\|", _PAGE.read_text(), re.MULTILINE)
+    named = re.findall(r"^\|\s*`?(\d{4})`?\s*\|", _PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert_none(number for number in named if int(number) not in set(Code))

@@ -104,7 +104,12 @@ def test_the_version_is_the_same_everywhere() -> None:
     shown = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout.strip()
-    assert shown == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert (
+        shown
+        == tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+            "version"
+        ]
+    )
 
 
 @pytest.mark.parametrize(

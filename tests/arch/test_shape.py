@@ -91,7 +91,10 @@ def test_every_module_says_what_it_exports() -> None:
 
 
 def test_no_test_module_outgrows_its_limit() -> None:
-    lines = {path: path.read_text().count("\n") for path in (ROOT / "tests").rglob("*.py")}
+    lines = {
+        path: path.read_text(encoding="utf-8").count("\n")
+        for path in (ROOT / "tests").rglob("*.py")
+    }
     assert {path.name: count for path, count in lines.items() if count > TEST_LINES_MAX} == {}
 
 

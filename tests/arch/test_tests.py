@@ -23,7 +23,9 @@ def sleeps(module: Module) -> Iterator[str]:
 
 def test_unit_and_contract_tests_do_not_sleep() -> None:
     paths = [path for folder in _FOLDERS for path in (ROOT / "tests" / folder).rglob("*.py")]
-    read = [parse(path.read_text(), path.relative_to(ROOT).as_posix()) for path in paths]
+    read = [
+        parse(path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()) for path in paths
+    ]
     assert_none(problem for module in read for problem in sleeps(module))
 
 

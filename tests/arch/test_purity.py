@@ -107,7 +107,7 @@ def test_a_harmless_import_is_not_mistaken(line: str) -> None:
         "from uuid import uuid4\nuuid4()",
         "from secrets import token_bytes\ntoken_bytes(3)",
         "open('x')",
-        "Path(x).read_text(encoding="utf-8")",
+        "Path(x).read_text()",
         "Path(x).open()",
         "self.key_path.open()",
     ],

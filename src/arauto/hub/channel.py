@@ -17,6 +17,7 @@ from arauto.errors import ArautoError, Code, StorageError
 from arauto.hub.fanout import Format, Lane
 from arauto.hub.hooks import Committer, Feature, Recent, overrides
 from arauto.hub.idempotency import IdempotencyWindow
+from arauto.hub.inflight import ChannelState, PublishReply, Waiting
 from arauto.hub.outbox import Outbox
 from arauto.hub.recovery import Recovery, decide
 from arauto.hub.subscriber import Subscriber
@@ -28,36 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Channel", "PublishReply", "Sender"]
 
-PublishReply = Callable[[Serial | None, bool, ArautoError | None], None]
-"""(serial, duplicate, error): exactly one of serial and error is given."""
-
 
 class Sender(msgspec.Struct, frozen=True, gc=False):
     """Who publishes. Services and administrators have no session."""
 
     session: str = ""
     user: str = ""
-
-
-class _Waiting:
-    """A message that has its serial but may not be delivered yet."""
-
-    __slots__ = ("error", "message", "ready", "replies")
-
-    def __init__(self, message: Message, reply: PublishReply | None, ready: bool) -> None:
-        self.message = message
-        self.replies = [reply] if reply is not None else []
-        self.ready = ready
-        self.error: StorageError | None = None
-
-
-class _State(msgspec.Struct):
-    epoch: int
-    offset: int
-    ts_ms: int
-    keys: list[tuple[str, str, int, int, int]]
-    features: dict[str, bytes]
-    own: bytes
 
 
 class Channel:
@@ -104,7 +81,7 @@ class Channel:
         self._recent: Recent | None = None
         self._committer: Committer | None = None
         self._keys: IdempotencyWindow | None = None
-        self._inflight: deque[_Waiting] | None = None
+        self._inflight: deque[Waiting] | None = None
         self._attach_features()
 
     # --- opening and closing -----------------------------------------------------------------------
@@ -250,7 +227,7 @@ class Channel:
             if reply is not None:
                 reply(Serial(message.epoch, message.offset), False, None)
             return
-        waiting = _Waiting(message, reply, ready=not commit)
+        waiting = Waiting(message, reply, ready=not commit)
         if inflight is None:
             inflight = self._inflight = deque()
         inflight.append(waiting)
@@ -309,14 +286,14 @@ class Channel:
         expires_ms = message.ts_ms + int(self.rules.idempotency_s * 1000)
         self._keys.remember(message.user, message.id, message.serial, expires_ms)
 
-    def _on_committed(self, waiting: _Waiting, error: StorageError | None) -> None:
+    def _on_committed(self, waiting: Waiting, error: StorageError | None) -> None:
         waiting.ready = True
         waiting.error = error
         inflight = self._inflight
         while inflight and inflight[0].ready:
             self._settle(inflight.popleft())
 
-    def _settle(self, waiting: _Waiting) -> None:
+    def _settle(self, waiting: Waiting) -> None:
         message = waiting.message
         if waiting.error is None:
             self._deliver(message)
@@ -501,27 +478,24 @@ class Channel:
 
     def export_state(self) -> bytes:
         """The channel's whole state as bytes, for handover and replication."""
-        state = _State(
-            epoch=self.epoch,
-            offset=self.offset,
-            ts_ms=self.ts_ms,
-            keys=self._keys.entries() if self._keys is not None else [],
-            features={f.name: f.export_state() for f in self._features},
-            own=self.export_own_state(),
-        )
-        return msgspec.msgpack.encode(state)
+        keys = self._keys.entries() if self._keys is not None else []
+        features = {f.name: f.export_state() for f in self._features}
+        return ChannelState(
+            self.epoch, self.offset, self.ts_ms, keys, features, self.export_own_state()
+        ).pack()
 
     def import_state(self, data: bytes) -> None:
-        """Take over a state written by `export_state`, on a freshly made channel of the same name."""
-        try:
-            state = msgspec.msgpack.decode(data, type=_State)
-        except msgspec.MsgspecError as error:
-            raise ArautoError(Code.CONFLICT, "the channel state cannot be read") from error
+        """Take over a state written by `export_state`, on a freshly made channel of the same name.
+
+        Raises:
+            ArautoError: CONFLICT if it cannot be read.
+        """
+        state = ChannelState.unpack(data)
         self.epoch, self.offset, self.ts_ms = state.epoch, state.offset, state.ts_ms
-        for user, key, epoch, offset, expires_ms in state.keys:
-            if self._keys is None:
-                self._keys = IdempotencyWindow()
-            self._keys.remember(user, key, Serial(epoch, offset), expires_ms)
+        if state.keys:
+            self._keys = IdempotencyWindow()
+            for user, key, epoch, offset, expires_ms in state.keys:
+                self._keys.remember(user, key, Serial(epoch, offset), expires_ms)
         for feature in self._features:
             if feature.name in state.features:
                 feature.import_state(state.features[feature.name])

@@ -5,8 +5,9 @@ import asyncio
 from arauto.codec.events import AckItem, PublishItem
 from arauto.errors import ArautoError
 from arauto.flow.authorise import Granted, publish_refusal
-from arauto.hub.channel import PublishReply, Sender
+from arauto.hub.channel import Sender
 from arauto.hub.hub import Hub
+from arauto.hub.inflight import PublishReply
 from arauto.model import Identity, Serial
 from arauto.names import check_channel
 from arauto.session.auth.grants import GrantSet

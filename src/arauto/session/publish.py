@@ -8,7 +8,8 @@ import msgspec
 from arauto.codec.events import Ack, AckItem, ErrorEvent, PublishItem, PublishRequest
 from arauto.errors import ArautoError, Code
 from arauto.flow.authorise import publish_refusal
-from arauto.hub.channel import Channel, PublishReply
+from arauto.hub.channel import Channel
+from arauto.hub.inflight import PublishReply
 from arauto.model import Serial
 from arauto.names import check_channel
 
@@ -50,8 +51,7 @@ class _Acks:
 def handle_publish(session: "Session", request: PublishRequest) -> Coroutine[Any, Any, None] | None:
     items = request.items
     acks = _Acks(session, request.id, len(items)) if request.id else None
-    index = 0
-    for item in items:
+    for index, item in enumerate(items):
         reply = acks.slot(index) if acks is not None else None
         try:
             channel = _target(session, item.channel)
@@ -60,7 +60,6 @@ def handle_publish(session: "Session", request: PublishRequest) -> Coroutine[Any
             _publish(session, channel, item, reply)
         except ArautoError as error:
             _refuse(session, error, reply)
-        index += 1
     return None
 
 

@@ -181,6 +181,9 @@ class Session:
     def _unplug(self) -> None:
         self.wire = None
         self.is_ready = False
+        self._stop_heartbeat()
+
+    def _stop_heartbeat(self) -> None:
         if self._heartbeat is not None:
             self._heartbeat.stop()
             self._heartbeat = None
@@ -197,6 +200,7 @@ class Session:
 
     def say_goodbye(self) -> None:
         """Send what waits, then Close: the node forgets how to restore the session."""
+        self._stop_heartbeat()
         if self.wire is not None:
             if self.is_ready:
                 self._flush()

@@ -20,7 +20,14 @@ class LoopClock(FakeClock):
         asyncio.get_running_loop().call_soon(callback)
 
 
-Connect = Callable[..., "asyncio.Future[Client]"]
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Let the event loop turn until something is so; for what gives no event to wait for."""
+
+    async def turn() -> None:
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+    await asyncio.wait_for(turn(), 10)
 
 
 @pytest.fixture

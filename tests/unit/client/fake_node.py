@@ -83,6 +83,7 @@ class Peer(WSListener):
         self._arrived = asyncio.Event()
         self.ended = asyncio.Event()
         self.close_code = 0
+        self.is_closing = False
 
     # --- what a test does --------------------------------------------------------------------------
 
@@ -113,6 +114,7 @@ class Peer(WSListener):
 
     def close(self, code: int, reason: str = "") -> None:
         assert self.transport is not None
+        self.is_closing = True
         self.transport.underlying_transport.write(frame(close_payload(code, reason), CLOSE))
 
     def drop(self) -> None:
@@ -133,7 +135,7 @@ class Peer(WSListener):
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         if frame.msg_type == WSMsgType.CLOSE:
             self.close_code = int.from_bytes(frame.get_payload_as_bytes()[:2])
-            if not transport.is_close_frame_sent:
+            if not self.is_closing:
                 transport.send_close(frame.get_close_code())
             transport.disconnect()
             return

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from arauto.codec.checks import bad_field, check_request
-from arauto.codec.events import Event, EventType, Request
+from arauto.codec.events import Event, EventType, Publication, Request
 from arauto.codec.json_client import EVENT_FROM_SHAPE, REQUEST_TO_SHAPE
 from arauto.codec.json_event_shapes import AnyEvent
 from arauto.codec.json_events import EVENT_TO_SHAPE
@@ -23,6 +23,7 @@ from arauto.codec.json_request_shapes import AnyRequest
 from arauto.codec.json_requests import REQUEST_FROM_SHAPE
 from arauto.errors import ArautoError, Code
 from arauto.limits import UINT53_MAX
+from arauto.model import Message
 
 __all__ = ["JsonCodec"]
 
@@ -74,6 +75,9 @@ class JsonCodec:
     def encode_event(self, event: Event) -> bytes:
         return self._encode(EVENT_TO_SHAPE[type(event)](event))
 
+    def encode_message(self, message: Message) -> bytes:
+        return self.encode_event(Publication(message=message))
+
     def encode_request(self, request: Request) -> bytes:
         check_request(request)
         try:
@@ -107,11 +111,12 @@ def _refusal(error: Exception, data: bytes, wrong_way: Code) -> ArautoError:
     if isinstance(error, RecursionError):
         return ArautoError(Code.BAD_ENVELOPE, "must not be nested so deep")
     if not isinstance(error, msgspec.ValidationError):
-        return ArautoError(Code.BAD_ENVELOPE, "must be one JSON object and nothing else")
+        return _not_an_object()
+    # The first thing that does not fit ends the parse, so the rest may still be no JSON at all.
     try:
         head = _decode_event_head(data)
-    except msgspec.ValidationError:
-        return ArautoError(Code.BAD_ENVELOPE, "must be a JSON object")
+    except (msgspec.DecodeError, RecursionError):
+        return _not_an_object()
     if head.event is msgspec.UNSET:
         return ArautoError(Code.BAD_ENVELOPE, "is required", field="event")
     if not isinstance(head.event, str):
@@ -119,6 +124,10 @@ def _refusal(error: Exception, data: bytes, wrong_way: Code) -> ArautoError:
     if head.event not in _EVENT_NAMES:
         return ArautoError(Code.UNKNOWN_EVENT, "must be one of the event names", field="event")
     return _field_refusal(str(error), wrong_way)
+
+
+def _not_an_object() -> ArautoError:
+    return ArautoError(Code.BAD_ENVELOPE, "must be one JSON object and nothing else")
 
 
 def _field_refusal(text: str, wrong_way: Code) -> ArautoError:

@@ -46,6 +46,10 @@ ENVELOPES = {
     "white space": b" \n",
     "not JSON": b"hunter2",
     "truncated": b'{"event":"ping","id":',
+    "truncated after an unknown event": b'{"event":"hunter2"',
+    "truncated after a bad field": b'{"event":"ping","id":"hunter2"',
+    "nested beyond all measure after a bad field": b'{"event":"ping","id":"","x":'
+    + nested(100_000),
     "trailing garbage": b'{"event":"ping"}hunter2',
     "two objects": b'{"event":"ping"}{"event":"ping"}',
     "an array": b'[{"event":"ping"}]',

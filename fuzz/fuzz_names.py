@@ -1,0 +1,15 @@
+"""Fuzzes hub names, channel names and patterns, and what patterns match."""
+
+import sys
+from pathlib import Path
+
+import atheris  # type: ignore[import-untyped]
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+with atheris.instrument_imports(include=["arauto"]):
+    from fuzz.codec_laws import check_names
+
+if __name__ == "__main__":
+    atheris.Setup(sys.argv, check_names)
+    atheris.Fuzz()

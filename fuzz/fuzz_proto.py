@@ -1,0 +1,15 @@
+"""Fuzzes the protobuf flavour: requests and events, and the readers written by hand."""
+
+import sys
+from pathlib import Path
+
+import atheris  # type: ignore[import-untyped]
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+with atheris.instrument_imports(include=["arauto"]):
+    from fuzz.codec_laws import check_proto
+
+if __name__ == "__main__":
+    atheris.Setup(sys.argv, check_proto)
+    atheris.Fuzz()

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from arauto.codec.events import Event, Request
+from arauto.model import Message
 
 __all__ = ["Codec"]
 
@@ -29,6 +30,9 @@ class Codec(Protocol):
 
     def encode_event(self, event: Event) -> bytes:
         """Server side: event → bytes of one message, unframed."""
+
+    def encode_message(self, message: Message) -> bytes:
+        """Server side: the same as encoding a `Publication` of the message, on the shortest way."""
 
     def request_id(self, data: bytes) -> int:
         """Server side: the id of a request that `decode_request` refused, so that the error can name it.

@@ -11,13 +11,16 @@ from google.protobuf.message import DecodeError
 
 from arauto.codec import arauto_pb2 as pb
 from arauto.codec.checks import bad_field, check_request
-from arauto.codec.events import Event, EventType, Request
+from arauto.codec.events import Event, EventType, Publication, Request
 from arauto.codec.proto_client import EVENT_DECODERS, REQUEST_ENCODERS
 from arauto.codec.proto_events import EVENT_ENCODERS
+from arauto.codec.proto_fast import read_publish
+from arauto.codec.proto_publication import write_publication
 from arauto.codec.proto_requests import REQUEST_DECODERS
 from arauto.codec.proto_values import check_known
 from arauto.errors import ArautoError, Code
 from arauto.limits import UINT53_MAX
+from arauto.model import Message
 
 __all__ = ["ProtoCodec"]
 
@@ -85,6 +88,9 @@ def _bad_payload() -> ArautoError:
     return ArautoError(Code.BAD_ENVELOPE, rule, field="payload")
 
 
+_PUBLISH: Final = int(EventType.PUBLISH)
+
+
 class ProtoCodec:
     """Implements `Codec` with protobuf. Stateless."""
 
@@ -93,6 +99,10 @@ class ProtoCodec:
 
     def decode_request(self, data: bytes) -> Request:
         event, payload = _unwrap(data)
+        if event == _PUBLISH:
+            quick = read_publish(payload)
+            if quick is not None:
+                return quick
         decode = REQUEST_DECODERS.get(event)
         if decode is None:
             raise _refused_event(event)
@@ -106,6 +116,10 @@ class ProtoCodec:
     def encode_event(self, event: Event) -> bytes:
         number, encode = EVENT_ENCODERS[type(event)]
         return _wrap(number, encode(event))
+
+    def encode_message(self, message: Message) -> bytes:
+        quick = write_publication(message)
+        return quick if quick is not None else self.encode_event(Publication(message=message))
 
     def encode_request(self, request: Request) -> bytes:
         check_request(request)

@@ -32,7 +32,6 @@ from arauto.codec.events import (
     SubscribeRequest,
     UnsubscribeRequest,
 )
-from arauto.codec.proto_fast import read_publish
 from arauto.codec.proto_values import (
     check_known,
     operation_from_proto,
@@ -41,7 +40,7 @@ from arauto.codec.proto_values import (
 )
 from arauto.model import Direction, Serial
 
-__all__ = ["REQUEST_DECODERS"]
+__all__ = ["REQUEST_DECODERS", "decode_publish"]
 
 # Bound once: looking these up through the generated class costs as much as a small parse.
 _parse_ping = pb.Ping.FromString
@@ -64,11 +63,7 @@ def _pong(payload: bytes) -> Pong:
     return Pong(id=message.id)
 
 
-def _publish(payload: bytes) -> PublishRequest:
-    return read_publish(payload) or _publish_any(payload)
-
-
-def _publish_any(payload: bytes) -> PublishRequest:
+def decode_publish(payload: bytes) -> PublishRequest:
     message = pb.PublishRequest.FromString(payload)
     check_known(message, "payload")
     wire_items = message.messages
@@ -238,7 +233,7 @@ REQUEST_DECODERS: Final[dict[int, Callable[[bytes], Request]]] = {
     EventType.AUTH: _auth,
     EventType.SUBSCRIBE: _subscribe,
     EventType.UNSUBSCRIBE: _unsubscribe,
-    EventType.PUBLISH: _publish,
+    EventType.PUBLISH: decode_publish,
     EventType.PRESENCE: _presence,
     EventType.OCCUPANCY: _occupancy,
     EventType.HISTORY: _history,

@@ -23,7 +23,7 @@ from arauto.codec.events import Event, Publication, Request, SubscribeReply
 from arauto.codec.json import JsonCodec
 from arauto.errors import ArautoError, Code
 from arauto.limits import LAST_EVENT_ID_BYTES_MAX
-from arauto.model import Serial
+from arauto.model import Message, Serial
 from arauto.names import check_channel
 
 __all__ = ["KEEPALIVE", "SseCodec", "StreamPositions", "parse_last_event_id"]
@@ -135,6 +135,9 @@ class SseCodec:
 
     def decode_request(self, data: bytes) -> Request:
         raise _no_requests()
+
+    def encode_message(self, message: Message) -> bytes:
+        return self.encode_event(Publication(message=message))
 
     def encode_request(self, request: Request) -> bytes:
         raise _no_requests()

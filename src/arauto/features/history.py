@@ -28,7 +28,7 @@ class LiveHistory(Recent):
     happens on the channel; a message past its age is never handed out.
     """
 
-    __slots__ = ("_floor", "_messages")
+    __slots__ = ("_floor", "_len_max", "_messages")
 
     name = "live_history"
 
@@ -36,6 +36,7 @@ class LiveHistory(Recent):
         super().__init__(channel)
         self._messages: deque[Message] | None = None
         self._floor = channel.offset
+        self._len_max = self._allowed_len()
 
     @property
     def floor(self) -> int:
@@ -65,11 +66,12 @@ class LiveHistory(Recent):
         if messages is None:
             messages = self._messages = deque()
         messages.append(message)
-        if len(messages) > self._len_max():
+        if len(messages) > self._len_max:
             self._floor = messages.popleft().offset
 
     def on_rules(self, rules: Rules) -> None:
-        while self._messages and len(self._messages) > self._len_max():
+        self._len_max = self._allowed_len()
+        while self._messages and len(self._messages) > self._len_max:
             self._floor = self._messages.popleft().offset
 
     def export_state(self) -> bytes:
@@ -80,7 +82,7 @@ class LiveHistory(Recent):
         self._floor = found.floor
         self._messages = deque(found.messages) or None
 
-    def _len_max(self) -> int:
+    def _allowed_len(self) -> int:
         return min(
             self.channel.rules.live_history_len, self.channel.env.limits.live_history_len_max
         )

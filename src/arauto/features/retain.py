@@ -20,10 +20,11 @@ class Retain(Feature):
 
     name = "retain"
 
+    def wants_every_message(self) -> bool:
+        return self.channel.rules.retain is When.ALL
+
     def on_message(self, message: Message) -> None:
         rules = self.channel.rules
-        if not message.retain and rules.retain is not When.ALL:
-            return
         retain_s = rules.retain_s
         ceiling_s = self.channel.env.limits.retain_s_max
         if ceiling_s:

@@ -48,6 +48,7 @@ class Channel:
         "_lanes",
         "_matched",
         "_matched_generation",
+        "_on_marked",
         "_on_message",
         "_recent",
         "env",
@@ -78,6 +79,7 @@ class Channel:
         self._lanes: list[Lane] = []
         self._features: tuple[Feature, ...] = ()
         self._on_message: tuple[Callable[[Message], None], ...] = ()
+        self._on_marked: tuple[Callable[[Message], None], ...] = ()
         self._recent: Recent | None = None
         self._committer: Committer | None = None
         self._keys: IdempotencyWindow | None = None
@@ -157,7 +159,9 @@ class Channel:
         for gone in current.values():
             gone.on_close()
         self._features = tuple(wanted)
-        self._on_message = tuple(f.on_message for f in wanted if overrides(f, "on_message"))
+        hooked = [f for f in wanted if overrides(f, "on_message")]
+        self._on_message = tuple(f.on_message for f in hooked if f.wants_every_message())
+        self._on_marked = tuple(f.on_message for f in hooked if not f.wants_every_message())
         self._recent = next((f for f in wanted if isinstance(f, Recent)), None)
         self._committer = next((f for f in wanted if isinstance(f, Committer)), None)
 
@@ -309,6 +313,9 @@ class Channel:
     def _deliver(self, message: Message) -> None:
         for hook in self._on_message:
             hook(message)
+        if message.retain:
+            for hook in self._on_marked:
+                hook(message)
         if self._matched_generation != self.hub.patterns.generation:
             self.refresh_matches()
         excluded = self._excluded(message) if message.exclude else None

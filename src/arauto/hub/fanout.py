@@ -2,23 +2,23 @@
 
 A channel keeps one `Lane` per wire format. Publishing appends an encoded frame to each lane; nothing is
 done per subscriber. When the event loop's turn ends, `Turn.flush` joins each dirty lane's frames into one
-`Batch` and hands that same object to every subscriber's outbox, and then each dirty outbox writes once.
+`Item` and hands that same object to every subscriber's outbox, and then each dirty outbox writes once.
 So the work per delivery is a share of one list append and one write, whatever the number of messages.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from arauto.clock import Clock
 from arauto.codec.base import Codec
-from arauto.codec.events import Event, Publication
+from arauto.codec.events import Event
 from arauto.model import Message, SlowPolicy
 from arauto.telemetry.metrics import Counters
 
 if TYPE_CHECKING:
     from arauto.hub.outbox import Outbox
 
-__all__ = ["Batch", "Format", "Lane", "Turn"]
+__all__ = ["Format", "Item", "Lane", "Turn"]
 
 
 class Format:
@@ -27,12 +27,13 @@ class Format:
     Lanes are kept per `Format` by identity, so a gateway creates its formats once.
     """
 
-    __slots__ = ("_encode_event", "_frame", "codec", "name")
+    __slots__ = ("_encode_event", "_encode_message", "_frame", "codec", "name")
 
     def __init__(self, name: str, codec: Codec, frame: Callable[[bytes], bytes]) -> None:
         self.name = name
         self.codec = codec
         self._encode_event = codec.encode_event
+        self._encode_message = codec.encode_message
         self._frame = frame
 
     def encode(self, event: Event) -> bytes:
@@ -40,36 +41,15 @@ class Format:
         return self._frame(self._encode_event(event))
 
     def encode_message(self, message: Message) -> bytes:
-        return self._frame(self._encode_event(Publication(message=message)))
-
-
-class Batch:
-    """What one channel produced in one turn, in one format. Shared by all its subscribers: read-only."""
-
-    __slots__ = ("channel", "data", "frames", "messages", "policy")
-
-    def __init__(
-        self,
-        channel: str,
-        policy: SlowPolicy,
-        frames: list[bytes],
-        messages: list[Message | None],
-    ) -> None:
-        self.channel = channel
-        self.policy = policy
-        self.frames = frames
-        self.messages = messages
-        """One entry per frame; None for frames that are not publications (joins, updates …)."""
-        self.data = frames[0] if len(frames) == 1 else b"".join(frames)
-
-    def __len__(self) -> int:
-        return len(self.data)
+        """Return a publication as it goes on the wire."""
+        return self._frame(self._encode_message(message))
 
 
 class Lane:
     """The subscribers of one channel that share a wire format, and what this turn owes them."""
 
     __slots__ = (
+        "_only",
         "channel",
         "counters",
         "format",
@@ -89,51 +69,68 @@ class Lane:
         self.turn = turn
         self.counters = counters
         self.outboxes: dict[Outbox, None] = {}
+        self._only: Outbox | None = None
+        """The subscriber, if there is just one: then frames need not wait here to be shared."""
         self.frames: list[bytes] = []
         self.messages: list[Message | None] = []
 
     def put(self, frame: bytes, message: Message | None) -> None:
         """Owe a frame to everyone in the lane at this moment."""
-        if not self.frames:
+        only = self._only
+        if only is not None:
+            self.counters.bytes_out += len(frame)
+            only.put_item((frame, self, (frame,), (message,)))
+            return
+        frames = self.frames
+        if not frames:
             self.turn.add_lane(self)
-        self.frames.append(frame)
+        frames.append(frame)
         self.messages.append(message)
 
     def put_except(self, frame: bytes, message: Message | None, excluded: "list[Outbox]") -> None:
         """Owe a frame to everyone but a few. Costs one append per subscriber, so it is the rare path."""
         self.spill()
-        batch = Batch(self.channel, self.policy, [frame], [message])
+        item: Item = (frame, self, (frame,), (message,))
         for outbox in self.outboxes:
             if outbox not in excluded:
-                outbox.put(batch)
-                self.counters.bytes_out += len(batch)
+                outbox.put_item(item)
+                self.counters.bytes_out += len(frame)
 
     def add(self, outbox: "Outbox") -> None:
         """Let an outbox in; it receives what is put from now on, nothing that was put before."""
         self.spill()
         self.outboxes[outbox] = None
+        self._only = outbox if len(self.outboxes) == 1 else None
 
     def remove(self, outbox: "Outbox") -> None:
         """Let an outbox out; it still receives what was put while it was in."""
         self.spill()
         self.outboxes.pop(outbox, None)
+        self._only = next(iter(self.outboxes)) if len(self.outboxes) == 1 else None
 
     def spill(self) -> None:
         """Hand the turn's frames, joined, to every outbox."""
         frames = self.frames
         if not frames:
             return
-        batch = Batch(self.channel, self.policy, frames, self.messages)
+        data = frames[0] if len(frames) == 1 else b"".join(frames)
+        item: Item = (data, self, frames, self.messages)
         self.frames = []
         self.messages = []
         outboxes = self.outboxes
-        self.counters.bytes_out += len(batch.data) * len(outboxes)
+        self.counters.bytes_out += len(data) * len(outboxes)
         dirty = self.turn.outboxes
         for outbox in outboxes:
             pending = outbox.pending
             if not pending:
                 dirty.append(outbox)
-            pending.append(batch)
+            pending.append(item)
+
+
+Item = tuple[bytes, Lane | None, Sequence[bytes], Sequence[Message | None]]
+"""What waits for one connection: the bytes; the lane they came through (None: private), and for a lane's
+bytes the single frames and their messages (None for frames that are not publications). A plain tuple, shared
+by all subscribers of a lane, because one is made per turn and channel."""
 
 
 class Turn:
@@ -172,8 +169,8 @@ class Turn:
         for outbox in outboxes:
             pending = outbox.pending
             if len(pending) == 1 and outbox.is_clear:
-                item = pending[0]
+                data = pending[0][0]
                 pending.clear()
-                outbox.write(item if type(item) is bytes else item.data)  # type: ignore[union-attr]
+                outbox.write(data)
             else:
                 outbox.flush()

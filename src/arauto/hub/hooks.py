@@ -35,6 +35,10 @@ class Feature:
     async def on_open(self) -> None:
         """Before the channel serves anything. Only features that override this make opening wait."""
 
+    def wants_every_message(self) -> bool:
+        """Whether `on_message` matters for every message, or only for those marked `retain`."""
+        return True
+
     def on_message(self, message: Message) -> None:
         """A message has its serial, is durable if it must be, and is about to be delivered."""
 

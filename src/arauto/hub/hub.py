@@ -41,6 +41,7 @@ class Hub:
         "idle_since_s",
         "name",
         "patterns",
+        "quotas",
         "retained",
         "sessions",
         "state",
@@ -51,6 +52,7 @@ class Hub:
         self.name = name
         self.env = env
         self.state = state
+        self.quotas: Quotas = state.settings.quotas
         self.generation = 0
         """Grows whenever an access decision may have changed; whoever caches one compares it."""
         self.channels: dict[str, Channel] = {}
@@ -66,10 +68,6 @@ class Hub:
         now_s = env.clock.monotonic_s()
         self._publish_bucket = TokenBucket(state.settings.quotas.messages_per_s, now_s)
         self.idle_since_s = now_s
-
-    @property
-    def quotas(self) -> Quotas:
-        return self.state.settings.quotas
 
     # --- sessions ----------------------------------------------------------------------------------
 
@@ -254,7 +252,7 @@ class Hub:
         Raises:
             ArautoError: MESSAGE_TOO_LARGE, HUB_RATE_LIMITED.
         """
-        quotas = self.state.settings.quotas
+        quotas = self.quotas
         limit = quotas.message_bytes_max
         if limit and size_bytes > limit:
             raise ArautoError(
@@ -279,6 +277,7 @@ class Hub:
     async def apply(self, state: HubState) -> None:
         """Take new settings: channels take their new rules, sessions re-check what they hold."""
         self.state = state
+        self.quotas = state.settings.quotas
         self.generation += 1
         self._publish_bucket.set_rate(state.settings.quotas.messages_per_s)
         for channel in list(self.channels.values()):

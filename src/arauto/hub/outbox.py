@@ -11,7 +11,7 @@ from typing import Protocol
 
 from arauto.codec.events import Event, Gap
 from arauto.errors import Code
-from arauto.hub.fanout import Batch, Format, Turn
+from arauto.hub.fanout import Format, Item, Lane, Turn
 from arauto.model import Message, Serial, SlowPolicy
 from arauto.telemetry.metrics import Counters
 
@@ -60,9 +60,9 @@ class Outbox:
         self._turn = turn
         self._counters = counters
         self._limit_bytes = limit_bytes
-        self.pending: list[bytes | Batch] = []
+        self.pending: list[Item] = []
         """This turn's items. Public for the fan-out's inner loop, which appends in place."""
-        self._backlog: deque[bytes | Batch] | None = None
+        self._backlog: deque[Item] | None = None
         self._backlog_bytes = 0
         self._gaps: dict[str, Gap] | None = None
         self.is_clear = True
@@ -82,13 +82,18 @@ class Outbox:
         counters.bytes_out += len(data)
         self.put(data)
 
-    def put(self, item: bytes | Batch) -> None:
-        """Queue an encoded frame or a shared batch."""
-        if self.closed:
-            return
-        if not self.pending:
+    def put(self, data: bytes) -> None:
+        """Queue encoded frames for this connection alone."""
+        self.put_item((data, None, (), ()))
+
+    def put_item(self, item: Item) -> None:
+        """Queue what a lane owes."""
+        pending = self.pending
+        if not pending:
+            if self.closed:
+                return
             self._turn.add_outbox(self)
-        self.pending.append(item)
+        pending.append(item)
 
     def flush(self) -> None:
         """Write what the turn produced, or move it to the backlog if the transport is full."""
@@ -99,14 +104,8 @@ class Outbox:
             self.pending = []
             self._enqueue(pending)
             return
-        if len(pending) == 1:
-            item = pending[0]
-            data = item if type(item) is bytes else item.data  # type: ignore[union-attr]
-            pending.clear()
-        else:
-            self.pending = []
-            data = b"".join([item if type(item) is bytes else item.data for item in pending])  # type: ignore[union-attr]
-        self.write(data)
+        self.pending = []
+        self.write(b"".join([item[0] for item in pending]))
 
     def pause(self) -> None:
         """The transport is full: keep what comes."""
@@ -134,21 +133,21 @@ class Outbox:
 
     # --- the slow path -----------------------------------------------------------------------------
 
-    def _enqueue(self, items: list[bytes | Batch]) -> None:
+    def _enqueue(self, items: list[Item]) -> None:
         if self._backlog is None:
             self._backlog = deque()
         for item in items:
             if self.closed:
                 return
             self._backlog.append(item)
-            self._backlog_bytes += len(item)
+            self._backlog_bytes += len(item[0])
             if self._backlog_bytes > self._limit_bytes:
-                self._relieve(item)
+                self._relieve(item[1])
 
-    def _relieve(self, newest: bytes | Batch) -> None:
-        """Bring the backlog back under its bound, by the policy of the batches in it."""
-        if type(newest) is Batch and newest.policy is SlowPolicy.KEEP_LATEST:
-            self._keep_latest(newest.channel)
+    def _relieve(self, newest: Lane | None) -> None:
+        """Bring the backlog back under its bound, by the policies of the lanes in it."""
+        if newest is not None and newest.policy is SlowPolicy.KEEP_LATEST:
+            self._keep_latest(newest)
         if self._backlog_bytes > self._limit_bytes:
             self._drop_oldest()
         if self._backlog_bytes > self._limit_bytes:
@@ -157,18 +156,16 @@ class Outbox:
             self.close()
             sink.close_slow(Code.SLOW_CONSUMER, "the connection does not read fast enough")
 
-    def _keep_latest(self, channel: str) -> None:
-        """Replace the channel's waiting batches by one that holds the last frame of each key."""
-        assert self._backlog is not None
-        kept: deque[bytes | Batch] = deque()
+    def _keep_latest(self, lane: Lane) -> None:
+        """Replace the channel's waiting items by one that holds the last frame of each key."""
+        kept: deque[Item] = deque()
         latest: dict[str, tuple[bytes, Message]] = {}
         others: list[bytes] = []
-        policy = SlowPolicy.KEEP_LATEST
-        for item in self._backlog:
-            if type(item) is not Batch or item.channel != channel:
+        for item in self._backlog or ():
+            if item[1] is None or item[1].channel != lane.channel:
                 kept.append(item)
                 continue
-            for frame, message in zip(item.frames, item.messages, strict=True):
+            for frame, message in zip(item[2], item[3], strict=True):
                 if message is None:
                     others.append(frame)
                     continue
@@ -179,30 +176,31 @@ class Outbox:
         frames = others + [frame for frame, _ in latest.values()]
         messages: list[Message | None] = [None] * len(others)
         messages += [message for _, message in latest.values()]
-        kept.append(Batch(channel, policy, frames, messages))
-        self._backlog = kept
-        self._backlog_bytes = sum(len(item) for item in kept)
+        kept.append((b"".join(frames), lane, frames, messages))
+        self._replace_backlog(kept)
 
     def _drop_oldest(self) -> None:
-        """Drop the oldest batches whose channels allow it until the backlog fits."""
-        assert self._backlog is not None
-        kept: deque[bytes | Batch] = deque()
+        """Drop the oldest items whose channels allow it until the backlog fits."""
+        kept: deque[Item] = deque()
         excess = self._backlog_bytes - self._limit_bytes
-        for item in self._backlog:
-            droppable = type(item) is Batch and item.policy is not SlowPolicy.DISCONNECT
-            if excess <= 0 or not droppable:
+        for item in self._backlog or ():
+            data, lane, frames, messages = item
+            if excess <= 0 or lane is None or lane.policy is SlowPolicy.DISCONNECT:
                 kept.append(item)
                 continue
-            assert type(item) is Batch
-            others = [f for f, m in zip(item.frames, item.messages, strict=True) if m is None]
-            for message in item.messages:
+            others = [f for f, m in zip(frames, messages, strict=True) if m is None]
+            for message in messages:
                 if message is not None:
                     self._note_gap(message)
-            excess -= len(item) - sum(map(len, others))
+            rest = b"".join(others)
+            excess -= len(data) - len(rest)
             if others:
-                kept.append(Batch(item.channel, item.policy, others, [None] * len(others)))
-        self._backlog = kept
-        self._backlog_bytes = sum(len(item) for item in kept)
+                kept.append((rest, lane, others, [None] * len(others)))
+        self._replace_backlog(kept)
+
+    def _replace_backlog(self, items: deque[Item]) -> None:
+        self._backlog = items
+        self._backlog_bytes = sum(len(item[0]) for item in items)
 
     def _note_gap(self, message: Message) -> None:
         self._counters.dropped += 1
@@ -234,16 +232,10 @@ class Outbox:
         piece: list[bytes] = []
         size_bytes = 0
         while self._backlog and size_bytes < _DRAIN_BYTES:
-            item = self._backlog.popleft()
-            self._backlog_bytes -= len(item)
-            if type(item) is Batch:
-                gap = self._take_gap(item.channel)
-                if gap:
-                    piece.append(gap)
-                    size_bytes += len(gap)
-                piece.append(item.data)
-            else:
-                assert isinstance(item, bytes)
-                piece.append(item)
-            size_bytes += len(item)
+            data, lane, _, _ = self._backlog.popleft()
+            self._backlog_bytes -= len(data)
+            if lane is not None and self._gaps:
+                piece.append(self._take_gap(lane.channel))
+            piece.append(data)
+            size_bytes += len(data)
         self.write(b"".join(piece))

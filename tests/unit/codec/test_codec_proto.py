@@ -25,9 +25,9 @@ from arauto.codec.events import (
 from arauto.codec.proto import ProtoCodec, _unwrap, _unwrap_any, _wrap
 from arauto.codec.proto_client import REQUEST_ENCODERS
 from arauto.codec.proto_fast import read_publish
-from arauto.codec.proto_requests import _publish_any
+from arauto.codec.proto_requests import decode_publish
 from arauto.errors import ArautoError, Code
-from arauto.model import Direction, Serial
+from arauto.model import JSON, TEXT, Direction, Serial
 from scripts.gen_proto import stale
 from tests.unit.codec.strategies import contents, ids, names, requests
 
@@ -101,7 +101,7 @@ def test_a_field_sent_twice_counts_as_its_last() -> None:
 
 def general(payload: bytes) -> PublishRequest | None:
     try:
-        return _publish_any(payload)
+        return decode_publish(payload)
     except (ArautoError, DecodeError):
         return None
 
@@ -127,8 +127,9 @@ def test_the_quick_reader_reads_the_usual_publish(
     _, payload = _unwrap(CODEC.encode_request(request))
     assert general(payload) == request
     quick = read_publish(payload)
-    # An empty payload is not written at all, and makes the message unusual.
-    assert quick == request if all(item.payload for item in items) else quick in (request, None)
+    # An empty payload is not written at all, and a rare content type has to be checked: both are unusual.
+    usual = all(item.payload and item.content_type in ("", JSON, TEXT) for item in items)
+    assert quick == request if usual else quick in (request, None)
 
 
 @st.composite

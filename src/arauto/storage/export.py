@@ -1,0 +1,187 @@
+"""Rolls committed journal rows into Parquet segments. A program of its own:
+
+    python -m arauto.storage.export --node NAME --out DIRECTORY [--url URL]
+
+so that pyarrow's memory is taken for the moment it is needed, and never inside of the node. It only reads
+the database. The URL may hold a password, so it is better passed in the variable ARAUTO_EXPORT_URL.
+
+Where to go on is read off the names of the sealed segments, so a run that dies at any point is simply
+followed by another. One line of JSON on standard output says what was done.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow  # type: ignore[import-untyped]
+import pyarrow.parquet  # type: ignore[import-untyped]
+
+from arauto.errors import Code, StorageError
+from arauto.storage import segments
+from arauto.storage.base import JournalEntry
+from arauto.storage.export_source import Partition, open_source
+from arauto.storage.segment_schema import COLUMNS, METADATA_NODE, METADATA_VERSION, VERSION
+from arauto.storage.segments import ExportReport
+from arauto.storage.sql.rows import entry_of
+
+__all__ = ["export", "main"]
+
+_PAGE_ROWS = 4_096
+_URL_VARIABLE = "ARAUTO_EXPORT_URL"
+_TYPES = {
+    "string": pyarrow.string(),
+    "int32": pyarrow.int32(),
+    "int64": pyarrow.int64(),
+    "binary": pyarrow.binary(),
+    "timestamp[ms, tz=UTC]": pyarrow.timestamp("ms", tz="UTC"),
+    "map<string, string>": pyarrow.map_(pyarrow.string(), pyarrow.string()),
+}
+
+_Rows = list[tuple[int, JournalEntry]]
+
+
+def export(url: str, node: str, directory: Path, rows_max: int, bytes_max: int) -> ExportReport:
+    """Seal everything committed so far. Of two runs at once, the second is refused.
+
+    Args:
+        rows_max: rows in one segment, at most.
+        bytes_max: payload bytes in one segment; the row that passes it is the segment's last.
+
+    Raises:
+        StorageError: the journal is damaged or does not go with the segments.
+    """
+    segments.check_node_name(node)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with segments.lock(directory, node):
+        segments.remove_leftovers(directory, node)
+        source = open_source(url)
+        try:
+            partition = Partition(source, node)
+            sealed = max((s.last for s in segments.segments(directory, node)), default=0)
+            if sealed > partition.last:
+                raise StorageError(
+                    Code.STORAGE_CORRUPT,
+                    f"segments reach seq {sealed} but the journal ends at {partition.last}: "
+                    "they do not belong together",
+                )
+            # What was trimmed was exported, even if its segments have been moved elsewhere since.
+            start = max(sealed, partition.trimmed)
+            return _export(partition, node, directory, start, rows_max, bytes_max)
+        finally:
+            source.close()
+
+
+def _export(
+    partition: Partition, node: str, directory: Path, start: int, rows_max: int, bytes_max: int
+) -> ExportReport:
+    writer: _SegmentWriter | None = None
+    sealed, count, total = start, 0, 0
+    for rows in _pages(partition, start):
+        rest = rows
+        while rest:
+            if writer is None:
+                writer = _SegmentWriter(directory, node, rest[0][0])
+            taken = writer.take(rest, rows_max, bytes_max)
+            rest = rest[taken:]
+            total += taken
+            if writer.is_full(rows_max, bytes_max):
+                sealed, count, writer = writer.seal(), count + 1, None
+    if writer is not None:
+        sealed, count = writer.seal(), count + 1
+    return ExportReport(sealed_seq=sealed, segments=count, rows=total)
+
+
+def _pages(partition: Partition, start: int) -> Iterator[_Rows]:
+    """Yield the rows after `start` in pages, each checked to follow the one before."""
+    expected = start + 1
+    while expected <= partition.last:
+        rows = [(row[1], entry_of(row)) for row in partition.page(expected - 1, _PAGE_ROWS)]
+        for seq, _ in rows:
+            if seq != expected:
+                raise StorageError(Code.STORAGE_CORRUPT, f"the journal lacks seq {expected}")
+            expected += 1
+        if not rows:
+            raise StorageError(Code.STORAGE_CORRUPT, f"the journal lacks seq {expected}")
+        yield rows
+
+
+class _SegmentWriter:
+    """A segment that grows."""
+
+    def __init__(self, directory: Path, node: str, first: int) -> None:
+        self._directory = directory
+        self._node = node
+        self._first = first
+        self._last = first - 1
+        self._payload_bytes = 0
+        metadata = {METADATA_VERSION: str(VERSION), METADATA_NODE: node}
+        self._schema = pyarrow.schema([(name, _TYPES[t]) for name, t in COLUMNS], metadata=metadata)
+        self._writer = pyarrow.parquet.ParquetWriter(
+            segments.writing_path(directory, node), self._schema, compression="zstd"
+        )
+
+    def is_full(self, rows_max: int, bytes_max: int) -> bool:
+        return self._last - self._first + 1 >= rows_max or self._payload_bytes >= bytes_max
+
+    def take(self, rows: _Rows, rows_max: int, bytes_max: int) -> int:
+        """Write rows until the segment is full; return how many it took."""
+        taken: _Rows = []
+        for row in rows:
+            if self.is_full(rows_max, bytes_max):
+                break
+            taken.append(row)
+            self._last = row[0]
+            self._payload_bytes += len(row[1].payload)
+        columns = [_column(self._node, taken, name) for name, _ in COLUMNS]
+        self._writer.write_table(pyarrow.table(columns, schema=self._schema))
+        return len(taken)
+
+    def seal(self) -> int:
+        """Finish the file; return its last seq."""
+        self._writer.close()
+        return segments.seal(self._directory, self._node, self._first, self._last).last
+
+
+def _column(node: str, rows: _Rows, name: str) -> list[Any]:
+    match name:
+        case "node":
+            return [node] * len(rows)
+        case "seq":
+            return [seq for seq, _ in rows]
+        case "kind":
+            return [int(entry.kind) for _, entry in rows]
+        case "ts":
+            return [entry.ts_ms for _, entry in rows]
+        case "headers":
+            return [list((entry.headers or {}).items()) for _, entry in rows]
+        case _:
+            return [getattr(entry, name) for _, entry in rows]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run once and report. Exit code 0 = done, 1 = failed with the reason on standard error."""
+    parser = argparse.ArgumentParser(
+        prog="arauto.storage.export", description="Export the journal."
+    )
+    parser.add_argument("--url", default=os.environ.get(_URL_VARIABLE, ""))
+    parser.add_argument("--node", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--rows-max", type=int, default=100_000)
+    parser.add_argument("--bytes-max", type=int, default=64 * 1024 * 1024)
+    options = parser.parse_args(arguments)
+    os.nice(10)  # the node's work goes first
+    try:
+        report = export(options.url, options.node, options.out, options.rows_max, options.bytes_max)
+    except Exception as exc:
+        sys.stderr.write(f"export failed: {exc}\n")
+        return 1
+    sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

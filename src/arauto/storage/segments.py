@@ -1,0 +1,133 @@
+"""Segment files: what they are called, which there are, and how one becomes visible all at once.
+
+`seg-<node>-<first>-<last>.parquet` holds the rows `first` to `last` of a node's partition. A file has this
+name only when it is complete and on disk; until then its name starts with a dot, which readers skip.
+"""
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from arauto.errors import Code, StorageError
+
+__all__ = [
+    "ExportReport",
+    "Segment",
+    "check_node_name",
+    "lock",
+    "remove_leftovers",
+    "seal",
+    "segments",
+    "writing_path",
+]
+
+_NAME = re.compile(r"seg-(?P<node>.+)-(?P<first>\d+)-(?P<last>\d+)\.parquet\Z")
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+
+
+class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run of the exporter did; it prints this as JSON."""
+
+    sealed_seq: int
+    """Everything up to here lies in segments."""
+    segments: int
+    rows: int
+
+
+class Segment(NamedTuple):
+    """A sealed file."""
+
+    first: int
+    last: int
+    path: Path
+
+
+def check_node_name(node: str) -> str:
+    """Return the name if it can be part of a file's name.
+
+    Raises:
+        StorageError: STORAGE_FAILED.
+    """
+    if not _NODE.match(node):
+        raise StorageError(
+            Code.STORAGE_FAILED,
+            "a node name is 1-64 of A-Z a-z 0-9 . _ - and starts with a letter or digit",
+            field="node",
+        )
+    return node
+
+
+@contextmanager
+def lock(directory: Path, node: str) -> Iterator[None]:
+    """Be the only exporter of this node's partition into this directory.
+
+    Raises:
+        StorageError: STORAGE_UNAVAILABLE, another one is at work.
+    """
+    fd = os.open(directory / f".lock-{node}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StorageError(
+                Code.STORAGE_UNAVAILABLE, "another exporter works on this partition"
+            ) from None
+        yield
+    finally:
+        os.close(fd)
+
+
+def segments(directory: Path, node: str) -> list[Segment]:
+    """Return the node's sealed segments in order.
+
+    Raises:
+        StorageError: STORAGE_CORRUPT, two of them overlap.
+    """
+    found = []
+    for path in directory.iterdir():
+        match = _NAME.match(path.name)
+        if match and match["node"] == node:
+            found.append(Segment(int(match["first"]), int(match["last"]), path))
+    found.sort()
+    for one, next_one in pairwise(found):
+        if next_one.first <= one.last:
+            raise StorageError(
+                Code.STORAGE_CORRUPT, f"segments overlap: {one.path.name}, {next_one.path.name}"
+            )
+    return found
+
+
+def writing_path(directory: Path, node: str) -> Path:
+    """Return where a segment grows until it is sealed."""
+    return directory / f".writing-{node}.parquet"
+
+
+def remove_leftovers(directory: Path, node: str) -> None:
+    """Remove what an exporter that died left behind. Call it with the lock held."""
+    writing_path(directory, node).unlink(missing_ok=True)
+
+
+def seal(directory: Path, node: str, first: int, last: int) -> Segment:
+    """Make the written file durable and visible, in this order."""
+    written = writing_path(directory, node)
+    _sync(written)
+    # Numbers of one width, so that names sort as numbers do.
+    sealed = directory / f"seg-{node}-{first:019d}-{last:019d}.parquet"
+    written.rename(sealed)
+    _sync(directory)
+    return Segment(first, last, sealed)
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

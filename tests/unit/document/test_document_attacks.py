@@ -84,6 +84,13 @@ def test_a_batch_that_works_a_lot_for_nothing_is_stopped(wasteful: list[Operatio
     assert error.code is Code.BATCH_TOO_LARGE
 
 
+def test_a_copy_is_charged_for_measuring_and_for_copying() -> None:
+    document = Document({"big": [0] * 999})
+    copying = [copy_("/big", "/x")]
+    assert _refusal(document, copying, Limits(work_nodes_max=1_999)).code is Code.BATCH_TOO_LARGE
+    apply(document, copying, limits=Limits(work_nodes_max=2_000))
+
+
 def test_too_many_operations_are_refused_before_the_first_one_runs() -> None:
     document = Document({})
     error = _refusal(document, [add("/a", 1)] * 1_001, Limits())

@@ -197,10 +197,11 @@ def test_what_cannot_be_read_or_applied_is_corruption() -> None:
 
 def test_limits_that_were_lowered_since_do_not_lose_a_document() -> None:
     state = DocumentState()
-    change = state.change([add("a", [0] * 50_000)], limits=Limits(nodes_max=60_000))
+    change = state.change([add("a", [0] * 150_000)], limits=Limits(nodes_max=200_000))
     state.confirm(change.version)
-    restored = DocumentState.restore(state.snapshot(), [change.data])
-    assert restored.nodes == 50_002
+    for snapshot in (state.snapshot(), None):
+        restored = DocumentState.restore(snapshot, [change.data])
+        assert restored.nodes == 150_002
     assert restored.change([remove("/a")], limits=Limits(nodes_max=10)).version == 2
 
 

@@ -1,6 +1,7 @@
 """What a document may hold, what it weighs, and when two values are the same."""
 
 import math
+import tracemalloc
 from enum import IntEnum
 from typing import Any
 
@@ -103,6 +104,18 @@ def test_a_small_object_that_stands_for_millions_of_values_is_refused() -> None:
     for _ in range(40):
         bomb = [bomb, bomb]
     assert _refusal(bomb).code is Code.DOCUMENT_TOO_LARGE
+
+
+def test_a_value_too_wide_is_refused_before_its_parts_are_listed() -> None:
+    bomb = [[0] * 90_000] * 200
+    tracemalloc.start()
+    try:
+        error = _refusal(bomb)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert error.code is Code.DOCUMENT_TOO_LARGE
+    assert peak_bytes < 5_000_000
 
 
 def test_each_limit_refuses_one_more_than_it_allows() -> None:

@@ -89,6 +89,12 @@ class Link:
                 self._delay_s = _DELAY_MIN_S
                 return found
 
+    def is_open(self) -> bool:
+        """Whether there is a connection, as far as this side knows. Nothing sent on a closed one arrives."""
+        if self.connection is not None and self.connection.is_closed():
+            self.drop()
+        return self.connection is not None
+
     def drop(self) -> None:
         """Let go of a connection that is of no more use."""
         connection, self.connection = self.connection, None

@@ -35,13 +35,22 @@ Procedure = Callable[[], Generator[Query, list[Row], T]]
 
 
 class Op:
-    """A write other than a journal entry, and who waits for it. Without a procedure: just a place in line."""
+    """A write other than a journal entry, and who waits for it. Without a procedure: just a turn in line.
 
-    __slots__ = ("future", "procedure")
+    `place` names what it writes to. Ops on different places may change their order within a commit.
+    """
 
-    def __init__(self, procedure: Procedure[Any] | None, future: asyncio.Future[Any]) -> None:
+    __slots__ = ("future", "place", "procedure")
+
+    def __init__(
+        self,
+        procedure: Procedure[Any] | None,
+        future: asyncio.Future[Any],
+        place: tuple[str, ...] = (),
+    ) -> None:
         self.procedure = procedure
         self.future = future
+        self.place = place
 
 
 class Batch:
@@ -123,15 +132,19 @@ class GroupQueue:
         if len(batch.entries) >= self._limits.commit_entries_max:
             self._hand_over()
 
-    async def run(self, procedure: Procedure[T], size_bytes: int) -> T:
-        """Run a procedure in the next commit and return its result once that is durable."""
+    async def run(self, procedure: Procedure[T], place: tuple[str, ...], size_bytes: int = 0) -> T:
+        """Run a procedure in the next commit and return its result once that is durable.
+
+        Args:
+            place: what the procedure writes to, and nothing else.
+        """
         if not self._admit(size_bytes):
             raise self._refusal()
         self._pending_ops += 1
         batch = self._batch or self._new_batch()
         batch.size_bytes += size_bytes
         future: asyncio.Future[T] = self._loop.create_future()
-        batch.ops.append(Op(procedure, future))
+        batch.ops.append(Op(procedure, future, place))
         return await future
 
     async def flush(self) -> None:

@@ -46,6 +46,7 @@ _EXPIRED = """
           AND new.channel = old.channel AND (new.epoch, new."offset") > (old.epoch, old."offset"))
     ORDER BY expires_ms, seq LIMIT $6"""
 
+_PLACE = ("journal",)
 _TRIM_WINDOW = 2_000  # rows per step, so that appends get their turn between steps
 _TRIM_LIST = 200
 _DELETE_LIST = "DELETE FROM journal WHERE node = $1 AND seq IN (" + (  # noqa: S608 - placeholders only
@@ -107,7 +108,7 @@ class SqlJournal:
         count = 0
         while after < upto:
             end = min(after + _TRIM_WINDOW, upto)
-            count += await self._queue.run(partial(_delete_range, node, after, end), 0)
+            count += await self._queue.run(partial(_delete_range, node, after, end), _PLACE)
             after = end
         return count
 
@@ -119,7 +120,7 @@ class SqlJournal:
             rows = await self._engine.fetch(_EXPIRED, node, upto, now_ms, *place, _TRIM_LIST)
             if rows:
                 seqs = [row[1] for row in rows]
-                count += await self._queue.run(partial(_delete_list, node, seqs), 0)
+                count += await self._queue.run(partial(_delete_list, node, seqs), _PLACE)
                 place = (rows[-1][0], rows[-1][1])
             if len(rows) < _TRIM_LIST:
                 return count

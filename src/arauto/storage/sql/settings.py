@@ -44,7 +44,7 @@ class SqlSettingsStore:
         def write() -> Generator[Query, list[Row], None]:
             yield Query(_PUT, (kind, hub, id, value, crc))
 
-        await self._queue.run(write, len(value))
+        await self._queue.run(write, ("setting", kind, hub, id), len(value))
 
     async def delete(self, kind: str, hub: str, id: str) -> bool:
         check_text(kind=kind, hub=hub, id=id)
@@ -53,7 +53,7 @@ class SqlSettingsStore:
             rows = yield Query(_DELETE, (kind, hub, id))
             return bool(rows)
 
-        return await self._queue.run(write, 0)
+        return await self._queue.run(write, ("setting", kind, hub, id))
 
     async def list(
         self, kind: str, hub: str | None, *, after: tuple[str, str] = ("", ""), limit: int = 100

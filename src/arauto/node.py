@@ -177,7 +177,10 @@ class Node:
     def _build_authenticator(self) -> Authenticator:
         auth = self.config.auth
         policy = AddressPolicy(
-            auth.provider_allowlist, allow_private=auth.provider_allow_private_networks
+            auth.provider_allowlist,
+            # In development the auth service usually runs on the same machine.
+            allow_private=auth.provider_allow_private_networks
+            or self.config.node.mode == "development",
         )
         outbound = OutboundClient(policy, response_bytes_max=auth.provider_response_bytes_max)
         timeout_s = self.config.hub.authenticate_request_timeout_s
@@ -249,6 +252,7 @@ class Node:
             allowed_origins=connection.allowed_origins,
             send_buffer_bytes=connection.ws.send_buffer_bytes,
             message_bytes_max=connection.ws.max_message_bytes,
+            fragments_max=connection.ws.max_fragments,
             read_buffer_bytes=connection.ws.read_buffer_bytes,
         )
         sse_codec = SseCodec()

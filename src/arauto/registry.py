@@ -1,17 +1,22 @@
 """Names in the configuration → the parts they stand for. A new part is a class and a line here."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from arauto.clock import Clock
+from arauto.config.backends import PostgresConfig, RedisConfig
 from arauto.config.schema import Config
+from arauto.errors import ArautoError, Code
 from arauto.features import history, occupancy, presence, retain, store
 from arauto.features.document.channel import DocumentChannel
 from arauto.features.unavailable import UnavailableChannel
 from arauto.hub.channel import Channel
 from arauto.hub.hooks import FeatureSpec
 from arauto.hub.hub import Hub
-from arauto.storage.base import Storage
+from arauto.storage.base import KeyValueStore, Storage
 
 __all__ = ["CHANNEL_TYPES", "FEATURES", "open_storage"]
 
@@ -37,7 +42,11 @@ async def open_storage(config: Config, clock: Clock) -> Storage:
         StorageError: it cannot be opened.
     """
     storage = await _STORAGES[config.storage.kind](config, clock)
-    return await _KEY_VALUES[config.key_value.kind](config, clock, storage)
+    try:
+        return await _KEY_VALUES[config.key_value.kind](config, clock, storage)
+    except BaseException:
+        await storage.close()
+        raise
 
 
 async def _open_memory(config: Config, clock: Clock) -> Storage:
@@ -52,9 +61,32 @@ async def _open_sqlite(config: Config, clock: Clock) -> Storage:
     return await open_sqlite(Path(config.storage.data_dir), config.node.name, clock)
 
 
+async def _open_postgres(config: Config, clock: Clock) -> Storage:
+    with _extra("postgres"):
+        from arauto.storage.postgres.opening import open_postgres
+
+    readers_max = max(1, config.sql.max_connections - 1)
+    url = _postgres_url(config.storage.postgres)
+    return await open_postgres(url, config.node.name, clock, readers_max=readers_max)
+
+
+def _postgres_url(postgres: PostgresConfig) -> str:
+    login = quote(postgres.user, safe="")
+    if postgres.password:
+        login += ":" + quote(postgres.password, safe="")
+    query: dict[str, str] = {"sslmode": postgres.ssl_mode}
+    place = f"{postgres.host}:{postgres.port}"
+    if postgres.host.startswith("/"):
+        # The directory of a Unix socket cannot stand where a host does.
+        place = ""
+        query |= {"host": postgres.host, "port": str(postgres.port)}
+    return f"postgresql://{login}@{place}/{quote(postgres.database, safe='')}?{urlencode(query)}"
+
+
 _STORAGES: dict[str, Callable[[Config, Clock], Awaitable[Storage]]] = {
     "memory": _open_memory,
     "sqlite": _open_sqlite,
+    "postgres": _open_postgres,
 }
 
 
@@ -62,6 +94,51 @@ async def _same_store(config: Config, clock: Clock, storage: Storage) -> Storage
     return storage
 
 
+async def _memory_values(config: Config, clock: Clock, storage: Storage) -> Storage:
+    from arauto.storage.memory import MemoryKeyValueStore
+
+    return _with_values(storage, MemoryKeyValueStore(clock))
+
+
+async def _redis_values(config: Config, clock: Clock, storage: Storage) -> Storage:
+    with _extra("redis"):
+        from arauto.storage.redis import open_redis
+
+    return _with_values(storage, await open_redis(_redis_url(config.redis)))
+
+
+def _redis_url(redis: RedisConfig) -> str:
+    parts = urlsplit(redis.address)
+    login = quote(redis.username, safe="")
+    if redis.password:
+        login += ":" + quote(redis.password, safe="")
+    netloc = f"{login}@{parts.netloc}" if login else parts.netloc
+    if parts.scheme == "unix":
+        return urlunsplit((parts.scheme, netloc, parts.path, f"db={redis.db}", ""))
+    return urlunsplit((parts.scheme, netloc, f"/{redis.db}", "", ""))
+
+
 _KEY_VALUES: dict[str, Callable[[Config, Clock, Storage], Awaitable[Storage]]] = {
     "storage": _same_store,
+    "memory": _memory_values,
+    "redis": _redis_values,
 }
+
+
+def _with_values(storage: Storage, kv: KeyValueStore) -> Storage:
+    async def close() -> None:
+        await kv.close()
+        await storage.close()
+
+    return replace(storage, kv=kv, close=close)
+
+
+@contextmanager
+def _extra(name: str) -> Iterator[None]:
+    """Say which optional part has to be installed, instead of which module is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ArautoError(
+            Code.BAD_CONFIG, f"this needs an optional part: pip install 'arauto[{name}]'"
+        ) from error

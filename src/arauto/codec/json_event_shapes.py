@@ -119,7 +119,7 @@ class Member(_Part, kw_only=True, gc=False):
     extra: dict[str, str] = {}
 
 
-class Operation(OperationShape, forbid_unknown_fields=False, kw_only=True, gc=False):
+class Operation(OperationShape, kw_only=True, gc=False):
     pass
 
 

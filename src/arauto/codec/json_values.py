@@ -8,7 +8,12 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from arauto.codec.checks import bad_field, check_operation_parts
+from arauto.codec.checks import (
+    OPERATIONS_WITH_SOURCE,
+    OPERATIONS_WITH_VALUE,
+    bad_field,
+    check_operation_parts,
+)
 from arauto.codec.events import Operation
 from arauto.limits import JSON_DEPTH_MAX, VALUE_DEPTH_MAX
 from arauto.model import BINARY, JSON, TEXT, Serial
@@ -160,8 +165,8 @@ def _is_shallow(data: bytes) -> bool:
 # --- documents ---------------------------------------------------------------------------------------
 
 
-class OperationShape(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """A document operation, written as in RFC 6902."""
+class OperationShape(msgspec.Struct, kw_only=True, gc=False):
+    """A document operation, written as in RFC 6902, which wants members it does not define ignored."""
 
     op: str
     path: str
@@ -173,7 +178,8 @@ _O = TypeVar("_O", bound=OperationShape)
 
 
 def operation_from_json(shape: OperationShape, field: str) -> Operation:
-    source, value = shape.source, shape.value
+    source = shape.source if shape.op in OPERATIONS_WITH_SOURCE else UNSET
+    value = shape.value if shape.op in OPERATIONS_WITH_VALUE else UNSET
     check_operation_parts(
         shape.op,
         has_value=value is not UNSET,

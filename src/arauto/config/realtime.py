@@ -6,7 +6,6 @@ import msgspec
 
 from arauto.config.base import (
     RESERVED,
-    Bytes,
     Count,
     Interval,
     Name,
@@ -134,5 +133,5 @@ class LimitsConfig(Section, frozen=True):
     stored_in_flight_max: PositiveCount = 50_000
     """Publications of the whole node that may wait to become durable; more are refused until the
     storage catches up."""
-    document_bytes_max: Bytes = 4_194_304
+    document_bytes_max: Annotated[int, msgspec.Meta(ge=1, le=1 << 26)] = 4_194_304
     """Size of one document."""

@@ -44,6 +44,7 @@ class FramedConnection(WSListener):
     __slots__ = (
         "_assembler",
         "_clock",
+        "_fragments_max",
         "_leave",
         "_message_bytes_max",
         "_transport",
@@ -51,9 +52,17 @@ class FramedConnection(WSListener):
         "write",
     )
 
-    def __init__(self, clock: Clock, message_bytes_max: int, leave: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        message_bytes_max: int,
+        fragments_max: int,
+        leave: Callable[[], None],
+    ) -> None:
         self._clock = clock
         self._message_bytes_max = message_bytes_max
+        self._fragments_max = fragments_max
         self._leave = leave
         self._assembler: Assembler | None = None
         self._transport: WSTransport | None = None
@@ -142,7 +151,7 @@ class FramedConnection(WSListener):
 
     def _on_fragment(self, kind: WSMsgType, frame: WSFrame) -> None:
         if self._assembler is None:
-            self._assembler = Assembler(self._message_bytes_max)
+            self._assembler = Assembler(self._message_bytes_max, self._fragments_max)
         try:
             done = self._assembler.feed(
                 kind.value, frame.get_payload_as_bytes(), fin=bool(frame.fin)

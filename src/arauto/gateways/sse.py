@@ -18,6 +18,7 @@ from arauto.gateways.origin import is_allowed
 from arauto.hub.fanout import Format
 from arauto.model import Serial
 from arauto.names import is_pattern, is_topic, matches
+from arauto.session.auth.tokens import bearer_of
 from arauto.session.environment import SessionEnvironment
 from arauto.session.identify import authenticate
 from arauto.session.session import Session
@@ -197,8 +198,7 @@ class SseGateway:
         hub = await self._env.directory.get(query.get("hub", [""])[-1])
         session = Session(self._env, hub, connection, self._format)
         connection.session = session
-        kind, _, token = headers.get(b"authorization", "").partition(" ")
-        token = token.strip() if kind.lower() == "bearer" else query.get("token", [""])[-1]
+        token = bearer_of(headers.get(b"authorization", "")) or query.get("token", [""])[-1]
         if token:
             await authenticate(session, token.encode())
         session.start()

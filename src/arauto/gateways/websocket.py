@@ -12,6 +12,7 @@ from arauto.gateways.guard import Upgrade, response
 from arauto.gateways.origin import is_allowed
 from arauto.hub.fanout import Format
 from arauto.hub.hub import Hub
+from arauto.session.auth.tokens import bearer_of
 from arauto.session.environment import SessionEnvironment
 from arauto.session.identify import authenticate
 from arauto.session.session import Session
@@ -30,6 +31,7 @@ class WebSocketGateway:
         allowed_origins: tuple[str, ...],
         send_buffer_bytes: int,
         message_bytes_max: int,
+        fragments_max: int,
         read_buffer_bytes: int,
     ) -> None:
         """`formats` by subprotocol; the first is used where the client names none."""
@@ -39,6 +41,7 @@ class WebSocketGateway:
         self._allowed_origins = allowed_origins
         self.send_buffer_bytes = send_buffer_bytes
         self.message_bytes_max = message_bytes_max
+        self.fragments_max = fragments_max
         self._read_buffer_bytes = read_buffer_bytes
         self.connections: dict[WebSocketConnection, None] = {}
 
@@ -64,7 +67,9 @@ class WebSocketGateway:
         if offered and not chosen:
             known = " or ".join(self._formats)
             return response(400, f"offer the subprotocol {known}", code=int(Code.HANDSHAKE_REFUSED))
-        token = query.get("token", [""])[-1] or _bearer(headers)
+        token = query.get("token", [""])[-1] or bearer_of(
+            headers.get(b"authorization", b"").decode("latin-1")
+        )
         format = self._formats[chosen] if chosen else self._default
         connection = WebSocketConnection(self, hub, token, format, request.address, request.leave)
         take_over(
@@ -96,11 +101,6 @@ class WebSocketGateway:
             connection.end(code, reason)
 
 
-def _bearer(headers: dict[bytes, bytes]) -> str:
-    kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-    return token.strip() if kind.lower() == "bearer" else ""
-
-
 class WebSocketConnection(FramedConnection):
     """One client. Implements the session's `Connection`."""
 
@@ -126,7 +126,12 @@ class WebSocketConnection(FramedConnection):
         address: str,
         leave: Callable[[], None],
     ) -> None:
-        super().__init__(gateway.env.hub.clock, gateway.message_bytes_max, leave)
+        super().__init__(
+            gateway.env.hub.clock,
+            message_bytes_max=gateway.message_bytes_max,
+            fragments_max=gateway.fragments_max,
+            leave=leave,
+        )
         self._gateway = gateway
         self._hub = hub
         self._token = token

@@ -34,6 +34,10 @@ async def authenticate(session: "Session", credentials: bytes) -> None:
     identity = await session.env.authenticator.authenticate(
         session.hub.name, settings, session.id, credentials, session.connection.address
     )
+    now = session.hub.state.settings
+    if (now.jwt, now.auth_provider) != (settings.jwt, settings.auth_provider):
+        # Whoever was asked may no longer be the one to decide.
+        raise ArautoError(Code.AUTH_UNAVAILABLE, "the hub's authentication changed meanwhile; retry")
     if not session.has_ended():
         session.become(identity)
 

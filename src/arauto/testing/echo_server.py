@@ -14,6 +14,7 @@ from arauto.codec.websocket import frame
 from arauto.gateways.framing import FramedConnection, take_over
 from arauto.gateways.guard import Admission, HttpLimits, Upgrade
 from arauto.gateways.port import Port
+from arauto.limits import FRAGMENTS_LEN_MAX
 
 __all__ = ["main", "serve_echo"]
 
@@ -36,7 +37,12 @@ async def serve_echo(port: int) -> Port:
             request,
             dict(request.headers),
             "",
-            _Echo(clock, _MESSAGE_BYTES_MAX, request.leave),
+            _Echo(
+                clock,
+                message_bytes_max=_MESSAGE_BYTES_MAX,
+                fragments_max=FRAGMENTS_LEN_MAX,
+                leave=request.leave,
+            ),
             read_buffer_bytes=65_536,
             message_bytes_max=_MESSAGE_BYTES_MAX,
         )

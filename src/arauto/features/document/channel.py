@@ -55,7 +55,15 @@ class _ChangeRequest:
 class DocumentChannel(Channel):
     """A channel whose name starts with `doc:`."""
 
-    __slots__ = ("_document", "_idle", "_log_len", "_queue", "_snapshot_timer", "_snapshot_version")
+    __slots__ = (
+        "_document",
+        "_idle",
+        "_log_len",
+        "_queue",
+        "_saving",
+        "_snapshot_timer",
+        "_snapshot_version",
+    )
 
     def __init__(self, hub: "Hub", name: str) -> None:
         super().__init__(hub, name)
@@ -64,6 +72,7 @@ class DocumentChannel(Channel):
         self._idle: asyncio.Event | None = None
         """Set while no request is being worked on; made with the first request."""
         self._log_len = 0
+        self._saving: asyncio.Lock | None = None
         self._snapshot_version = 0
         self._snapshot_timer: Timer | None = None
 
@@ -172,13 +181,13 @@ class DocumentChannel(Channel):
             request.reply(document.version, error)
             return
         try:
-            await self.env.storage.kv.push(self.hub.name, self._log_key, change.data)
+            length = await self.env.storage.kv.push(self.hub.name, self._log_key, change.data)
         except StorageError as error:
             document.revert(change.version)
             request.reply(document.version, error)
             return
         document.confirm(change.version)
-        self._log_len += 1
+        self._log_len = length
         now_ms = self.env.clock.wall_ms()
         self.broadcast(
             DocumentUpdated(
@@ -218,16 +227,23 @@ class DocumentChannel(Channel):
 
     def _snapshot_soon(self) -> None:
         self._snapshot_timer = None
-        self.env.tasks.spawn(self._snapshot_between_changes())
+        self.env.tasks.spawn(self._snapshot_if_open())
 
-    async def _snapshot_between_changes(self) -> None:
-        if self._idle is not None:
-            await self._idle.wait()
+    async def _snapshot_if_open(self) -> None:
         if self.is_open:
             await self._save_snapshot()
 
     async def _save_snapshot(self) -> None:
         """Keep a snapshot and cut the log. If the store refuses, the log stays and the next one tries."""
+        # One at a time: an older snapshot must not overwrite a newer one whose log is already cut.
+        if self._saving is None:
+            self._saving = asyncio.Lock()
+        async with self._saving:
+            if self._idle is not None:
+                await self._idle.wait()
+            await self._save_snapshot_alone()
+
+    async def _save_snapshot_alone(self) -> None:
         version, count = self._document.version, self._log_len
         if version == self._snapshot_version:
             return

@@ -126,30 +126,31 @@ class Client:
         session = self._session
         if task is None or session is None:
             return
-        goodbye = session.state is not State.FAILED
-        if goodbye:
+        if session.state is not State.FAILED:
             session.step(Trigger.CLOSE)
         task.cancel()
         try:
             await asyncio.wait([task])
-            await self._hang_up(session)
+            await self._say_goodbye(session)
         finally:
-            if goodbye:
+            # Also if this was cancelled on the way: nothing stays open.
+            if session.wire is not None:
+                session.wire.abort(closed_by_client())
+            if session.state is State.CLOSING:
                 await session.end(None)
                 session.step(Trigger.ENDED)
 
-    async def _hang_up(self, session: Session) -> None:
+    async def _say_goodbye(self, session: Session) -> None:
         wire = session.wire
         if wire is None:
             return
-        abort = partial(wire.abort, closed_by_client())
-        timer = session.clock.call_later(self._tuning.close_timeout_s, abort)
+        too_late = partial(wire.abort, closed_by_client())
+        timer = session.clock.call_later(self._tuning.close_timeout_s, too_late)
         try:
             session.say_goodbye()
             await wire.wait_lost()
         finally:
             timer.cancel()
-            abort()
 
     async def __aenter__(self) -> Self:
         return await self.connect()

@@ -118,7 +118,7 @@ class Requests:
 
     def flush(self, wire: Wire) -> None:
         """Write what waits, as far as the connection takes it."""
-        while wire.is_writable and not wire.is_lost:
+        while wire.takes_more:
             request = self._outgoing.next()
             if request is None:
                 return

@@ -59,7 +59,7 @@ class Wire(WSListener):
         self._fragments_bytes = 0
         self._error: ArautoError | None = None
         self.is_lost = False
-        self.is_writable = True
+        self._is_writable = True
         self.heard = False
         """Set by every frame that comes in; the heartbeat clears it."""
         self.spoke = False
@@ -67,20 +67,32 @@ class Wire(WSListener):
 
     # --- towards the node --------------------------------------------------------------------------
 
+    @property
+    def takes_more(self) -> bool:
+        """Whether sending is worth while: connected, not closing, and its buffer not full."""
+        transport = self._transport
+        return (
+            transport is not None
+            and self._is_writable
+            and not self.is_lost
+            and not transport.underlying_transport.is_closing()
+        )
+
     def send(self, request: Request) -> None:
         """Write one record. Does nothing once the connection is lost.
 
         Raises:
             ArautoError: BAD_FIELD if the request breaks a rule of the protocol; nothing was written.
         """
-        if self._transport is None or self.is_lost:
+        transport = self._transport
+        if transport is None or self.is_lost or transport.underlying_transport.is_closing():
             return
         try:
             data = self._codec.encode_request(request)
         except UnicodeEncodeError as error:
             raise ArautoError(Code.BAD_FIELD, "text is valid Unicode") from error
         self.spoke = True
-        self._transport.send(self._kind, data)
+        transport.send(self._kind, data)
 
     def close(self) -> None:
         """Start the closing handshake; `on_lost` follows when the node answered or hung up."""
@@ -127,10 +139,10 @@ class Wire(WSListener):
         self._on_lost(self, self._error or ConnectionLostError("the connection broke"))
 
     def pause_writing(self) -> None:
-        self.is_writable = False
+        self._is_writable = False
 
     def resume_writing(self) -> None:
-        self.is_writable = True
+        self._is_writable = True
         self._on_writable()
 
     # --- from the node -----------------------------------------------------------------------------

@@ -43,6 +43,8 @@ COLUMN_LIST = ", ".join(f'"{name}"' for name in COLUMNS)
 
 _ENTRY_BYTES = 384  # the names, numbers and objects of an ordinary entry, without its payload
 
+_KINDS = {int(kind): kind for kind in Kind}
+
 _encode = msgspec.msgpack.Encoder().encode
 _encode_headers = msgspec.json.Encoder().encode
 _decode_headers = msgspec.json.Decoder(dict[str, str]).decode
@@ -94,8 +96,13 @@ def entry_of(row: Row) -> JournalEntry:
             Code.STORAGE_CORRUPT, f"journal row {row[1]} of partition {row[0]} is damaged"
         )
     headers = row[14]
+    kind = _KINDS.get(row[2])
+    if kind is None:
+        raise StorageError(
+            Code.STORAGE_CORRUPT, f"journal row {row[1]} has the unknown kind {row[2]}"
+        )
     return JournalEntry(
-        kind=Kind(row[2]),
+        kind=kind,
         ts_ms=row[3],
         hub=row[4],
         channel=row[5],

@@ -12,6 +12,8 @@ __all__ = ["translate"]
 _FREE_BYTES_MIN = 1024 * 1024
 
 _BY_PRIMARY_CODE = {
+    # Our statements are constants: if one makes no sense, it is the schema that is not what it was.
+    sqlite3.SQLITE_ERROR: (Code.STORAGE_CORRUPT, "the database's tables are damaged"),
     sqlite3.SQLITE_FULL: (Code.STORAGE_FULL, "the disk is full"),
     sqlite3.SQLITE_READONLY: (Code.STORAGE_READ_ONLY, "the database cannot be written"),
     sqlite3.SQLITE_CORRUPT: (Code.STORAGE_CORRUPT, "the database file is damaged"),
@@ -33,6 +35,8 @@ def translate(error: BaseException, directory: Path) -> StorageError:
     """Return the storage error that says what went wrong; a storage error stays as it is."""
     if isinstance(error, StorageError):
         return error
+    if isinstance(error, UnicodeDecodeError) or "decode to UTF-8" in str(error):
+        return StorageError(Code.STORAGE_CORRUPT, f"stored text is damaged: {directory}")
     if isinstance(error, sqlite3.Error):
         return _from_sqlite(error, directory)
     if isinstance(error, OSError) and error.errno in _BY_ERRNO:
@@ -47,7 +51,7 @@ def _from_sqlite(error: sqlite3.Error, directory: Path) -> StorageError:
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     known = _BY_PRIMARY_CODE.get(extended & 0xFF if extended >= 0 else -1) or _by_disk(directory)
     if known is not None:
-        return StorageError(known[0], f"{known[1]}: {directory} ({name})")
+        return StorageError(known[0], f"{known[1]}: {directory} ({name}: {error})")
     return StorageError(Code.STORAGE_FAILED, f"the database failed: {error} ({name})")
 
 
@@ -56,10 +60,9 @@ def _by_disk(directory: Path) -> tuple[Code, str] | None:
     # file cannot grow, and then only the file system itself tells why.
     try:
         disk = os.statvfs(directory)
-    except OSError:
-        return None
-    if disk.f_flag & os.ST_RDONLY:
-        return Code.STORAGE_READ_ONLY, "the disk is mounted read-only"
+        os.utime(directory)  # the smallest write there is; the mount's flags do not tell all
+    except OSError as exc:
+        return _BY_ERRNO.get(exc.errno or 0)
     if disk.f_bavail * disk.f_frsize < _FREE_BYTES_MIN:
         return Code.STORAGE_FULL, "the disk is full"
     return None

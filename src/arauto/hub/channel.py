@@ -291,7 +291,7 @@ class Channel(Audience):
                 reply(serial, index > 0, None)
             return
         if message.id and self._keys is not None:
-            self._keys.forget(message.user, message.id)
+            self._keys.forget(message.user, message.id, message.serial)
         for reply in waiting.replies:
             reply(None, False, waiting.error)
 

@@ -29,7 +29,8 @@ class IdempotencyWindow:
         """The serial an earlier publish with this key received, if still remembered."""
         self._expire(now_ms)
         found = self._seen.get((user, key))
-        return found[1] if found else None
+        # Not all keys are kept equally long: behind one that is, another may be over.
+        return found[1] if found is not None and found[0] > now_ms else None
 
     def remember(self, user: str, key: str, serial: Serial, expires_ms: int) -> None:
         self._seen[user, key] = (expires_ms, serial)
@@ -38,9 +39,11 @@ class IdempotencyWindow:
             self._seen.popitem(last=False)
             self.evicted += 1
 
-    def forget(self, user: str, key: str) -> None:
-        """The publish failed after all: a retry is a new attempt."""
-        self._seen.pop((user, key), None)
+    def forget(self, user: str, key: str, serial: Serial) -> None:
+        """The publish that got `serial` failed after all: a retry is a new attempt."""
+        found = self._seen.get((user, key))
+        if found is not None and found[1] == serial:
+            del self._seen[user, key]
 
     def entries(self) -> list[tuple[str, str, int, int, int]]:
         """(user, key, epoch, offset, expires_ms), oldest first, for export."""

@@ -268,7 +268,11 @@ class Session:
                 self._count_error(Code.RATE_LIMITED)
             return
         bucket = self._bucket
-        if bucket.rate_per_s and not bucket.take(now_s) and not commands.is_heartbeat(request):
+        if (
+            bucket.rate_per_s
+            and (type(request) is PublishRequest or not commands.is_heartbeat(request))
+            and not bucket.take(now_s)
+        ):
             self._refuse_rate(request)
         elif self._queue is not None:
             self._queue.append(request)

@@ -6,11 +6,15 @@ looked at again. Ten thousand idle sessions cost a few hundred look-ups per seco
 
 from typing import Protocol
 
+import structlog
+
 from arauto.clock import Clock, Timer
 
 __all__ = ["Timed", "TimerWheel"]
 
 _TICK_S = 1.0
+
+_log = structlog.get_logger("arauto.session")
 
 
 class Timed(Protocol):
@@ -50,7 +54,12 @@ class TimerWheel:
         while self._tick < until:
             self._tick += 1
             for item in self._slots.pop(self._tick, ()):
-                delay_s = item.on_timer(now_s)
+                try:
+                    delay_s = item.on_timer(now_s)
+                except Exception:
+                    # Ours to mend; it must not stop the heartbeats of everyone else.
+                    _log.exception("a timed item failed")
+                    continue
                 if delay_s > 0:
                     self.schedule(item, delay_s)
         self._timer = self._clock.call_later(_TICK_S, self._on_tick)

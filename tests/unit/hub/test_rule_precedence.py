@@ -1,0 +1,125 @@
+"""Which rules a channel gets: its own, then its namespace's, then the hub's, then the built-in ones."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arauto.hub.rules import HubState
+from arauto.model import When
+from arauto.names import namespace_of
+from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Rules
+
+BUILTIN = Rules(live_history_len=1)
+NAMED = {name: Rules(live_history_len=10 + index) for index, name in enumerate("abc")}
+
+rule_ids = st.sampled_from(["a", "b", "c", "gone", ""])
+names = st.sampled_from(["x", "n:x", "n:y", "m:x", "u:ann", "n", "n:x:y", ":x", "/t", "/n:x"])
+
+
+@st.composite
+def states(draw: st.DrawFn) -> HubState:
+    return HubState(
+        HubSettings(
+            default_rules=draw(rule_ids),
+            default_public=draw(st.booleans()),
+            user_channel=draw(st.booleans()),
+        ),
+        {name: NAMED[name] for name in draw(st.sets(st.sampled_from("abc")))},
+        {
+            name: NamespaceSettings(rules=rules)
+            for name, rules in draw(
+                st.dictionaries(st.sampled_from(["n", "m", "u", ""]), rule_ids)
+            ).items()
+        },
+        {
+            name: ChannelSettings(rules=rules)
+            for name, rules in draw(st.dictionaries(names, rule_ids)).items()
+        },
+        BUILTIN,
+    )
+
+
+def chosen_literally(state: HubState, channel: str) -> Rules:
+    """The specification, one question after the other."""
+    candidates = []
+    if channel in state.channels:
+        candidates.append(state.channels[channel].rules)
+    if namespace_of(channel) in state.namespaces:
+        candidates.append(state.namespaces[namespace_of(channel)].rules)
+    candidates.append(state.settings.default_rules)
+    for id in candidates:
+        if id in state.rules:
+            return state.rules[id]
+    return state._builtin
+
+
+@given(states(), names)
+def test_the_most_specific_rules_that_exist_win_whole(state: HubState, channel: str) -> None:
+    found = state.resolve_rules(channel)
+    assert found.live_history_len == chosen_literally(state, channel).live_history_len
+
+
+@given(states(), st.lists(names, max_size=8))
+def test_a_decision_does_not_depend_on_earlier_ones(state: HubState, asked: list[str]) -> None:
+    fresh = HubState(state.settings, state.rules, state.namespaces, state.channels, state._builtin)
+    for channel in asked:
+        state.resolve_rules(channel)
+    assert all(state.resolve_rules(name) == fresh.resolve_rules(name) for name in reversed(asked))
+    assert state.same_as(fresh)
+
+
+@given(states())
+def test_a_hub_wide_default_never_opens_the_channels_of_single_users(state: HubState) -> None:
+    explicit = "u:ann" in state.channels or "u" in state.namespaces
+    if state.settings.user_channel and not explicit:
+        assert not state.resolve_rules("u:ann").public
+
+
+def test_default_public_opens_channels_without_rules_of_their_own_and_no_others() -> None:
+    state = HubState(
+        HubSettings(default_public=True),
+        {"closed": Rules(public=False)},
+        {"vip": NamespaceSettings(rules="closed")},
+        {},
+        Rules(),
+    )
+    assert state.resolve_rules("news").public
+    assert not state.resolve_rules("vip:1").public
+
+
+def test_deleting_rules_falls_back_to_the_next_level() -> None:
+    namespaces = {"n": NamespaceSettings(rules="n-rules")}
+    channels = {"n:x": ChannelSettings(rules="x-rules")}
+    rules = {"n-rules": Rules(live_history_len=2), "x-rules": Rules(live_history_len=3)}
+    lengths = []
+    for known in (rules, {"n-rules": rules["n-rules"]}, {}):
+        state = HubState(HubSettings(), known, namespaces, channels, BUILTIN)
+        lengths.append(state.resolve_rules("n:x").live_history_len)
+    assert lengths == [3, 2, 1]
+
+
+@pytest.mark.parametrize("name", ["u:*", "u:#", "u:ann"])
+def test_a_pattern_over_user_channels_is_as_private_as_they_are(name: str) -> None:
+    state = HubState(HubSettings(default_public=True), {}, {}, {}, Rules())
+    assert not state.resolve_rules(name).public
+
+
+def test_a_topic_retains_its_last_message_unless_an_administrator_chose_otherwise() -> None:
+    state = HubState(
+        HubSettings(),
+        {"plain": Rules(retain=When.MARKED), "never": Rules(retain=When.NEVER)},
+        {},
+        {"/own": ChannelSettings(rules="plain")},
+        Rules(),
+    )
+    assert state.resolve_rules("/any").retain is When.ALL
+    assert state.resolve_rules("/own").retain is When.MARKED
+    never = HubState(HubSettings(default_rules="never"), state.rules, {}, {}, Rules())
+    assert never.resolve_rules("/any").retain is When.NEVER
+
+
+def test_what_is_remembered_of_past_decisions_is_bounded() -> None:
+    state = HubState(HubSettings(), {}, {}, {}, Rules())
+    for number in range(25_000):
+        state.resolve_rules(f"made:up:{number}")
+    assert len(state._memo) <= 10_000

@@ -300,8 +300,10 @@ class Session:
     # --- events ------------------------------------------------------------------------------------
 
     def handle_event(self, event: Event) -> None:
-        """Take one event from the node."""
-        self._handlers[type(event)](event)
+        """Take one event from the node. Kinds this client has no use for are ignored."""
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
 
     def _make_handlers(self) -> dict[type, Callable[[Any], None]]:
         answer = self.requests.answer

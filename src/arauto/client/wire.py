@@ -1,6 +1,6 @@
 """One WebSocket: records in, records out. Knows the codec, nothing of sessions.
 
-picows hands over raw frames, so fragments are put together here, within a limit. Everything runs in
+picows hands over raw frames; fragments are put together within a limit. Everything runs in
 callbacks on the event loop; there is no task per connection or per message.
 """
 
@@ -27,7 +27,8 @@ from picows.url import WSParsedURL
 from arauto.client.failures import ConnectionLostError, from_close, from_http
 from arauto.codec.base import Codec
 from arauto.codec.events import Event, Request
-from arauto.errors import ArautoError, Code
+from arauto.codec.websocket import Assembler
+from arauto.errors import ArautoError, Code, DisconnectError
 
 __all__ = ["Wire", "open_wire"]
 
@@ -55,8 +56,8 @@ class Wire(WSListener):
         self._message_bytes_max = message_bytes_max
         self._kind = WSMsgType.TEXT if codec.is_text else WSMsgType.BINARY
         self._transport: WSTransport | None = None
-        self._fragments: list[bytes] = []
-        self._fragments_bytes = 0
+        self._assembler: Assembler | None = None
+        """There while a message in fragments is under way."""
         self._error: ArautoError | None = None
         self.is_lost = False
         self._is_writable = True
@@ -125,7 +126,7 @@ class Wire(WSListener):
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         self.heard = True
         kind = frame.msg_type
-        if kind == self._kind and frame.fin and not self._fragments:
+        if kind == self._kind and frame.fin and self._assembler is None:
             self._receive(frame.get_payload_as_bytes())
         elif kind == WSMsgType.CLOSE:
             self._receive_close(transport, frame)
@@ -155,25 +156,31 @@ class Wire(WSListener):
                 # A newer node may say more than this version understands.
                 _log.info("ignored an event: %s", error)
                 return
-            self.abort(ConnectionLostError(f"the node sent nonsense: {error}", Code.SERVER_ERROR))
+            self._abort_nonsense(error)
             return
         self._on_event(event)
 
     def _receive_fragment(self, frame: WSFrame) -> None:
-        begins = frame.msg_type != WSMsgType.CONTINUATION
-        if begins == bool(self._fragments) or (begins and frame.msg_type != self._kind):
-            self.abort(ConnectionLostError("the node broke the framing", Code.SERVER_ERROR))
+        if self._assembler is None:
+            self._assembler = Assembler(self._message_bytes_max)
+        try:
+            done = self._assembler.feed(
+                frame.msg_type.value, frame.get_payload_as_bytes(), fin=bool(frame.fin)
+            )
+        except DisconnectError as error:
+            self._abort_nonsense(error)
             return
-        self._fragments_bytes += frame.payload_size
-        if self._fragments_bytes > self._message_bytes_max:
-            self.abort(ConnectionLostError("the node sent too large a message", Code.SERVER_ERROR))
+        if done is None:
             return
-        self._fragments.append(frame.get_payload_as_bytes())
-        if frame.fin:
-            data = b"".join(self._fragments)
-            self._fragments = []
-            self._fragments_bytes = 0
+        self._assembler = None
+        opcode, data = done
+        if opcode == self._kind.value:
             self._receive(data)
+        else:
+            self._abort_nonsense("text and binary are mixed up")
+
+    def _abort_nonsense(self, what: object) -> None:
+        self.abort(ConnectionLostError(f"the node sent nonsense: {what}", Code.SERVER_ERROR))
 
     def _receive_close(self, transport: WSTransport, frame: WSFrame) -> None:
         body = frame.get_payload_as_bytes()

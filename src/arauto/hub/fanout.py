@@ -126,6 +126,26 @@ class Lane:
                 dirty.append(outbox)
             pending.append(item)
 
+    def write_through(self) -> None:
+        """Write the turn's frames to every outbox at once; for a turn in which nothing else is owed."""
+        frames, messages = self.frames, self.messages
+        self.frames = []
+        self.messages = []
+        data = frames[0] if len(frames) == 1 else b"".join(frames)
+        outboxes = self.outboxes
+        self.counters.bytes_out += len(data) * len(outboxes)
+        blocked = []
+        for outbox in outboxes:
+            if outbox.is_clear:
+                outbox.write(data)
+            else:
+                blocked.append(outbox)
+        if blocked:
+            # Afterwards, since a full outbox may leave the lane.
+            item: Item = (data, self, frames, messages)
+            for outbox in blocked:
+                outbox.put_item(item)
+
 
 Item = tuple[bytes, Lane | None, Sequence[bytes], Sequence[Message | None]]
 """What waits for one connection: the bytes; the lane they came through (None: private), and for a lane's
@@ -162,6 +182,9 @@ class Turn:
         self._scheduled = False
         self.flushes += 1
         lanes, self._lanes = self._lanes, []
+        if len(lanes) == 1 and not self.outboxes and lanes[0].frames:
+            lanes[0].write_through()
+            return
         for lane in lanes:
             lane.spill()
         outboxes, self.outboxes = self.outboxes, []

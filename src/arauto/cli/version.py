@@ -1,9 +1,9 @@
 """`arauto version`."""
 
+import json
 import platform
 from typing import Annotated
 
-import msgspec
 import typer
 
 from arauto import __version__
@@ -16,7 +16,6 @@ def version(
 ) -> None:
     """Print the version of Arauto and of the Python it runs on."""
     if as_json:
-        known = {"arauto": __version__, "python": platform.python_version()}
-        typer.echo(msgspec.json.encode(known).decode())
+        typer.echo(json.dumps({"arauto": __version__, "python": platform.python_version()}))
     else:
         typer.echo(f"arauto {__version__} (Python {platform.python_version()})")

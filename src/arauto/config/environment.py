@@ -25,7 +25,8 @@ CONFIG_VARIABLE = "ARAUTO_CONFIG"
 """Names the configuration file itself."""
 
 #: Variables with our prefix that are not fields of the configuration.
-_OTHERS = frozenset({CONFIG_VARIABLE})
+#: The last three tell `arauto pub` and `arauto sub` where to connect.
+_OTHERS = frozenset({CONFIG_VARIABLE, "ARAUTO_URL", "ARAUTO_HUB", "ARAUTO_TOKEN"})
 _OTHER_PREFIXES = ("ARAUTO_TEST_", "ARAUTO_BENCH_")
 _FILE = "_FILE"
 _SECRET_FILE_BYTES_MAX = 65_536

@@ -164,6 +164,11 @@ def test_other_variables_are_left_alone() -> None:
     assert load(None, environ) == Config()
 
 
+@pytest.mark.parametrize("name", ["ARAUTO_URL", "ARAUTO_HUB", "ARAUTO_TOKEN"])
+def test_variables_of_the_commands_are_no_settings(name: str) -> None:
+    assert load(None, {name: "x"}) == Config()
+
+
 def test_every_field_has_a_variable_and_none_clashes() -> None:
     names = [variable.name for variable in variables(Config)]
     assert len(names) == len(set(names)) > 100

@@ -1,0 +1,213 @@
+"""What `arauto sub` does once it is connected: open every subscription, then show what they bring."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Protocol
+
+from arauto.cli.messages import Printer
+from arauto.client import Client, Document, Overflow, Received, Subscription, SubscriptionEvent
+from arauto.client import Update as DocumentUpdate
+from arauto.codec.events import Gap, SubscribeResult
+from arauto.model import Direction, Serial
+from arauto.names import is_pattern, is_topic, namespace_of
+
+__all__ = ["Watch", "is_document"]
+
+_TAKE_LEN = 500
+
+#: Messages that may wait while the terminal, or the pipe, takes its time.
+_QUEUE_LEN_MAX = 100_000
+_QUEUE_BYTES_MAX = 64 * 1024 * 1024
+
+#: Where patterns overlap a message reaches each of them; so many are remembered to show it once.
+_RECENT_LEN_MAX = 10_000
+
+
+def is_document(channel: str) -> bool:
+    """Whether the channel holds a document."""
+    return namespace_of(channel) == "doc"
+
+
+class Tell(Protocol):
+    """Says something to the person who watches, beside the output proper."""
+
+    def __call__(self, text: str, style: str = ..., /) -> None: ...
+
+
+class Watch:
+    """All subscriptions of one call, and the count they share.
+
+    Args:
+        client: not connected yet.
+        printer: shows what comes.
+        history: messages to show from the past of each channel.
+        since: where to continue, if there is one channel.
+        count: messages after which to stop; 0 = never.
+        presence: show who is there.
+        tell: says what happens to the connection; None = nothing is said.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        printer: Printer,
+        *,
+        history: int,
+        since: Serial | None,
+        count: int,
+        presence: bool,
+        tell: Tell | None,
+    ) -> None:
+        self._client = client
+        self._printer = printer
+        self._history = history
+        self._since = since
+        self._left = count or None
+        self._presence = presence
+        self._tell: Callable[..., None] = tell or (lambda *_: None)
+        self._enough = asyncio.Event()
+        self._places: dict[str, Serial | None] = {}
+        """Where the past of a channel that was shown ends."""
+        self._recent = _Recent()
+        self.last: Serial | None = None
+        """The place of the last message shown."""
+
+    async def run(self, channels: list[str], where: str) -> None:
+        """Show what the channels bring until the count is reached.
+
+        Raises:
+            ArautoError: the node refused something, or cannot be reached.
+        """
+        async with self._client, AsyncExitStack() as stack:
+            work = []
+            if self._history:
+                for channel in channels:
+                    self._places[channel] = await self._show_history(channel)
+                if self._enough.is_set():
+                    return
+            for channel in channels:
+                if is_document(channel):
+                    document = await stack.enter_async_context(self._client.document(channel))
+                    work += [self._show_document(document), self._show(document.subscription)]
+                else:
+                    work.append(self._show(await self._subscribe(channel)))
+            self._tell(f"subscribed to {', '.join(channels)} on hub {where}; Ctrl-C ends")
+            tasks = [asyncio.ensure_future(each) for each in (*work, self._enough.wait())]
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+            for task in done:
+                task.result()
+
+    async def _subscribe(self, channel: str) -> Subscription:
+        if self._presence and not (is_pattern(channel) or is_topic(channel)):
+            # The list comes with the subscription; this refuses aloud where there is none.
+            await self._client.presence(channel)
+        subscription = self._client.subscribe(
+            channel,
+            since=self._places.get(channel, self._since),
+            overflow=Overflow.DROP_OLDEST,
+            queue_len_max=_QUEUE_LEN_MAX,
+            queue_bytes_max=_QUEUE_BYTES_MAX,
+            on_event=_Events(self, resumes=self._since is not None),
+        )
+        return await subscription.ready()
+
+    async def _show_history(self, channel: str) -> Serial | None:
+        """Show the last messages; return the place after which the live ones follow."""
+        pages = self._client.history(channel, limit=self._history, direction=Direction.BACKWARD)
+        place: Serial | None = None
+        messages: list[Received] = []
+        async for page in pages.pages():
+            place = place or page.serial
+            messages += page.messages
+        for message in reversed(messages):
+            self._take(message)
+        self._printer.flush()
+        return place
+
+    async def _show(self, subscription: Subscription) -> None:
+        while batch := await subscription.take(_TAKE_LEN):
+            for message in batch:
+                for gap in message.missed:
+                    self._printer.gap(gap)
+                self._take(message)
+            self._printer.flush()
+            # A full terminal or pipe blocks us here; let heartbeats and signals through in between.
+            await asyncio.sleep(0)
+
+    async def _show_document(self, document: Document) -> None:
+        first = DocumentUpdate(version=document.version, value=document.value)
+        self._take_version(document, first)
+        async for update in document.updates():
+            self._take_version(document, update)
+
+    def _take_version(self, document: Document, update: DocumentUpdate) -> None:
+        if self._count():
+            self._printer.document(document.channel, update)
+            self._printer.flush()
+
+    def _take(self, message: Received) -> None:
+        if self._recent.add(message.channel, message.serial) and self._count():
+            self._printer.message(message)
+            self.last = message.serial
+
+    def _count(self) -> bool:
+        """Whether one more may be shown."""
+        if self._left is None:
+            return True
+        if self._left == 0:
+            return False
+        self._left -= 1
+        if self._left == 0:
+            self._enough.set()
+        return True
+
+    def handle_event(self, event: SubscriptionEvent, *, resumed: bool) -> None:
+        """Show, or say, what happened around the messages."""
+        if isinstance(event, SubscribeResult):
+            if resumed and event.recovered:
+                count = event.recovered_count or "nothing"
+                self._tell(f"{event.channel}: {count} missed, all recovered")
+            elif resumed:
+                self._tell(f"{event.channel}: not all that was missed could be recovered", "yellow")
+        elif self._presence and not isinstance(event, Gap):
+            self._printer.event(event)
+            self._printer.flush()
+
+
+class _Events:
+    """What one subscription calls with its events; knows whether it has stood before."""
+
+    def __init__(self, watch: Watch, *, resumes: bool) -> None:
+        self._watch = watch
+        self._resumes = resumes
+
+    def __call__(self, event: SubscriptionEvent) -> None:
+        self._watch.handle_event(event, resumed=self._resumes)
+        if isinstance(event, SubscribeResult):
+            self._resumes = True
+
+
+class _Recent:
+    """The last messages shown."""
+
+    def __init__(self) -> None:
+        self._order: deque[tuple[str, Serial]] = deque()
+        self._known: set[tuple[str, Serial]] = set()
+
+    def add(self, channel: str, serial: Serial) -> bool:
+        """Whether it is new."""
+        entry = (channel, serial)
+        if entry in self._known:
+            return False
+        self._known.add(entry)
+        self._order.append(entry)
+        if len(self._order) > _RECENT_LEN_MAX:
+            self._known.discard(self._order.popleft())
+        return True

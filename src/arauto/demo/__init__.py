@@ -1,0 +1,1 @@
+"""What `arauto demo` shows: a few simulated shops, which are clients of their node like any other."""

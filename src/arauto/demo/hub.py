@@ -1,0 +1,47 @@
+"""The demo's node and hub: open to everyone on this machine, and the shops known by name. Pure."""
+
+from typing import Any
+
+import jwt
+
+from arauto.config.backends import ExportConfig, JournalConfig, StorageConfig
+from arauto.config.edges import AdminConfig, ConnectionConfig
+from arauto.config.operation import DebugConfig
+from arauto.config.realtime import HubConfig, NodeConfig
+from arauto.config.schema import Config
+from arauto.model import When
+from arauto.settings import HubSettings, JwtSettings, Rules
+
+__all__ = ["HUB", "demo_config", "shop_token"]
+
+HUB = "shop"
+
+_ALGORITHM = "HS256"
+_TOKEN_LIFE_S = 30 * 86_400
+
+
+def demo_config(*, data_dir: str, port: int, admin_port: int, jwt_secret: str) -> Config:
+    """One embedded node that lets anyone on this machine try everything."""
+    return Config(
+        node=NodeConfig(name="demo", shutdown_grace_s=2),
+        connection=ConnectionConfig(port=port),
+        admin=AdminConfig(port=admin_port),
+        storage=StorageConfig(data_dir=data_dir),
+        # Nobody reads the segments of a demo.
+        journal=JournalConfig(export=ExportConfig(enabled=False)),
+        hub=HubConfig(
+            defaults=HubSettings(
+                default_public=True,
+                jwt=JwtSettings(algorithm=_ALGORITHM, secret=jwt_secret),
+            ),
+            default_rules=Rules(client_publish=True, store=When.ALL, presence=True),
+        ),
+        debug=DebugConfig(level="error", format="console"),
+    )
+
+
+def shop_token(name: str, jwt_secret: str, now_ms: int) -> str:
+    """What a shop shows to be known by its name."""
+    now_s = now_ms // 1000
+    claims: dict[str, Any] = {"sub": name, "aud": HUB, "iat": now_s, "exp": now_s + _TOKEN_LIFE_S}
+    return jwt.encode(claims, jwt_secret, algorithm=_ALGORITHM)

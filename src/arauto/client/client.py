@@ -38,7 +38,7 @@ from arauto.entropy import Entropy, SystemEntropy
 from arauto.errors import ArautoError, Code
 from arauto.limits import HISTORY_PAGE_LEN_MAX
 from arauto.model import Direction, Grants, Identity, Serial
-from arauto.names import check_channel, check_pattern, matches
+from arauto.names import check_channel, check_pattern, is_pattern, is_topic, matches
 
 __all__ = ["Client", "Flavour"]
 
@@ -234,13 +234,17 @@ class Client:
             on_event: called with everything `Subscription.events` yields; must not block.
 
         Raises:
-            ArautoError: BAD_CHANNEL_NAME, ALREADY_SUBSCRIBED; SUBSCRIBE_DENIED under strict grants.
+            ArautoError: BAD_CHANNEL_NAME, BAD_FIELD, ALREADY_SUBSCRIBED; SUBSCRIBE_DENIED under strict
+                grants.
         """
         session = self._usable()
         check_pattern(channel)
         if self._strict_grants and not self.may_subscribe(channel):
             raise ArautoError(Code.SUBSCRIBE_DENIED, f"no grant covers {channel}", field="channel")
         places = {channel: since} if isinstance(since, Serial) else since
+        if isinstance(since, Serial) and (is_pattern(channel) or is_topic(channel)):
+            rule = "patterns and topics continue from a place per channel"
+            raise ArautoError(Code.BAD_FIELD, rule, field="since")
         tuning = self._tuning
         subscription = Subscription(
             session,

@@ -63,8 +63,8 @@ _log = logging.getLogger("arauto.client")
 #: Ends of a connection that an error sent just before explains better.
 _VAGUE = frozenset({Code.CONNECTION_LOST, Code.HANDSHAKE_REFUSED, Code.OVERLOADED})
 
-#: Gaps that are filled at a time; a node allows a session only few history requests at once.
-_FILLS_MAX = 4
+#: History requests under way at a time; a node allows a session only few.
+_HISTORY_REQUESTS_MAX = 4
 
 OnState = Callable[[State, State], object]
 """Told the state before and the state now."""
@@ -88,10 +88,10 @@ class Session:
     """One client's dealings with a hub, over as many connections as it takes."""
 
     __slots__ = (
-        "_fills",
         "_flush_due",
         "_handlers",
         "_heartbeat",
+        "_history_slots",
         "_last_word",
         "_on_state",
         "_unrouted",
@@ -134,7 +134,7 @@ class Session:
         self._flush_due = False
         self._heartbeat: Heartbeat | None = None
         self._unrouted = 0
-        self._fills = asyncio.Semaphore(_FILLS_MAX)
+        self._history_slots = asyncio.Semaphore(_HISTORY_REQUESTS_MAX)
         self.requests = Requests(tuning, clock, self.wake)
         self.router = Router()
         self.attachments = Attachments(
@@ -243,13 +243,14 @@ class Session:
             self.requests.flush(self.wire)
 
     def history(self, request: HistoryRequest, limit: int | None, page_len: int) -> History:
-        async def ask(page: HistoryRequest) -> HistoryReply:
-            self.check_usable()
-            reply = await self.requests.call(page, resend=True)
-            assert isinstance(reply, HistoryReply)
-            return reply
+        return History(self._ask_history, request, limit, page_len)
 
-        return History(ask, request, limit, page_len)
+    async def _ask_history(self, page: HistoryRequest) -> HistoryReply:
+        self.check_usable()
+        async with self._history_slots:
+            reply = await self.requests.call(page, resend=True)
+        assert isinstance(reply, HistoryReply)
+        return reply
 
     # --- subscriptions (this is the `Owner` of each) -----------------------------------------------
 
@@ -288,10 +289,9 @@ class Session:
         history = self.history(request, None, HISTORY_PAGE_LEN_MAX)
         complete = False
         try:
-            async with self._fills:
-                async for received in history:
-                    if not await subscription.fill_message(gap, received.message):
-                        return
+            async for received in history:
+                if not await subscription.fill_message(gap, received.message):
+                    return
             complete = history.complete
         except ArautoError as error:
             _log.info("a gap in %s stays: %s", gap.channel, error)

@@ -404,6 +404,22 @@ async def test_history_goes_through_all_pages_either_way(
     assert len(past.asked) == 3
 
 
+async def test_only_a_few_pages_are_asked_for_at_a_time(make: Make, node: FakeNode) -> None:
+    """A node refuses more, and a slow reader of one must not keep the others waiting."""
+    node.handlers[HistoryRequest] = None
+    async with make() as client:
+        peer = await node.peer()
+        readers = [asyncio.ensure_future(anext(aiter(client.history("c")))) for _ in range(10)]
+        for _ in range(4):
+            await peer.expect(HistoryRequest)
+        await client.publish("c", 1)
+        assert peer.count(HistoryRequest) == 4
+        past = Past(node, 3)
+        for request in [r for r in peer.requests if isinstance(r, HistoryRequest)]:
+            past.answer(peer, request)
+        assert [(await reader).serial.offset for reader in readers] == [1] * 10
+
+
 async def test_history_stops_at_its_limit(make: Make, node: FakeNode) -> None:
     past = Past(node, 100)
     async with make() as client:

@@ -271,6 +271,14 @@ async def test_a_place_kept_from_an_earlier_run_is_continued_from(
         assert request.items[1].positions == {"d:1": at(2)}
 
 
+async def test_a_pattern_does_not_take_the_place_of_a_channel(make: Make, node: FakeNode) -> None:
+    async with make() as client:
+        for name in ("d:*", "/d"):
+            with pytest.raises(ArautoError) as caught:
+                client.subscribe(name, since=at(1))
+            assert (caught.value.code, caught.value.field) == (Code.BAD_FIELD, "since")
+
+
 def _lose_recovery(node: FakeNode, upto: int) -> None:
     def answer(peer: Peer, request: SubscribeRequest) -> None:
         result = SubscribeResult(channel="c", serial=at(upto), recovered=False)

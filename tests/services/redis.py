@@ -44,7 +44,7 @@ class RedisServer:
 
     def flush(self) -> None:
         """Forget everything."""
-        self._ask(b"FLUSHALL\r\n")
+        self.ask(b"FLUSHALL\r\n")
 
     def kill(self) -> None:
         assert self._process is not None
@@ -57,11 +57,12 @@ class RedisServer:
 
     def _answers(self) -> bool:
         try:
-            return self._ask(b"PING\r\n").startswith(b"+PONG")
+            return self.ask(b"PING\r\n").startswith(b"+PONG")
         except OSError:
             return False
 
-    def _ask(self, command: bytes) -> bytes:
+    def ask(self, command: bytes) -> bytes:
+        """Send one inline command and return the answer."""
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(self.socket_path))
             client.sendall(command)

@@ -10,10 +10,10 @@ What every adapter promises, unless a method says otherwise:
 - Tenancy: the hub is always a separate argument and part of every key.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -292,5 +292,5 @@ class Storage:
     counters: StorageCounters
     url: str
     """Where another process reads the same journal ("" if none can), for the exporter. May hold a secret."""
-    close: Callable[[], Awaitable[None]]
+    close: Callable[[], Coroutine[Any, Any, None]]
     """Flush, then release everything. Calling it again does nothing."""

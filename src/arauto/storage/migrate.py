@@ -52,10 +52,10 @@ def upgrade(url: str) -> None:
 
 
 def _upgrade_sqlite(path: Path) -> None:
-    from sqlalchemy import create_engine
+    from sqlalchemy import URL, create_engine
     from sqlalchemy.pool import NullPool
 
-    engine = create_engine(f"{_SQLITE}{path}", poolclass=NullPool)
+    engine = create_engine(URL.create("sqlite", database=str(path)), poolclass=NullPool)
     try:
         # Explicit, because Python's driver otherwise runs DDL outside of any transaction.
         with engine.connect() as connection:

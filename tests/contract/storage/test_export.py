@@ -206,6 +206,32 @@ async def test_a_kill_between_writing_syncing_and_renaming_loses_and_repeats_not
     assert exported_seqs(out) == list(range(1, 151))
 
 
+async def test_a_segment_is_synced_before_it_is_renamed_and_its_directory_after(
+    tmp_path: Path,
+) -> None:
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("NOT CHECKED: strace is missing; install the package strace")
+    storage = await SqliteBackend(FakeClock(), tmp_path / "data").open()
+    await append_all(storage.journal, [message(1)])
+    trace, out = tmp_path / "trace", tmp_path / "out"
+    process = await asyncio.create_subprocess_exec(
+        *(strace, "-f", "-y", "-qq", "-o", str(trace), "-e", "trace=fsync,/rename.*"),
+        *_command(out),
+        env=_environment(storage),
+        stdout=asyncio.subprocess.DEVNULL,
+    )
+    assert await process.wait() == 0
+    await storage.close()
+    calls = (await asyncio.to_thread(trace.read_text)).splitlines()
+    mine = [line for line in calls if str(out) in line]
+    assert len(mine) == 3
+    assert "fsync(" in mine[0]
+    assert ".writing-" in mine[0]
+    assert "rename" in mine[1]
+    assert f"{out}>)" in mine[2]
+
+
 async def test_the_manager_exports_new_rows_at_intervals_and_trims(
     durable_backend: Backend, tmp_path: Path
 ) -> None:

@@ -1,9 +1,12 @@
 """PostgreSQL dies, restarts, loses connections under load: nothing is acknowledged falsely or doubled."""
 
 import asyncio
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 import asyncpg  # type: ignore[import-untyped]
 import pytest
@@ -140,31 +143,96 @@ async def test_what_was_acknowledged_is_exactly_what_is_stored(
     await storage.close()
 
 
+class Proxy:
+    """Stands between the node and the server, and cuts the connection at a chosen message, once.
+
+    What is on its way when the message is seen does not arrive, on either side.
+    """
+
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.directory = Path(tempfile.mkdtemp(prefix="arauto-proxy-"))
+        self.cut_request = b""
+        self.cut_answer = b""
+        self.cuts = 0
+
+    async def __aenter__(self) -> "Proxy":
+        self._listener = await asyncio.start_unix_server(
+            self._connected, self.directory / ".s.PGSQL.5432"
+        )
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._listener.close()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        shutil.rmtree(self.directory)
+
+    def url(self, url: str) -> str:
+        return url.replace(str(self._server.directory), str(self.directory))
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        there = await asyncio.open_unix_connection(self._server.directory / ".s.PGSQL.5432")
+        try:
+            requests = asyncio.ensure_future(self._pass(reader, there[1], "cut_request"))
+            answers = asyncio.ensure_future(self._pass(there[0], writer, "cut_answer"))
+            await asyncio.wait({requests, answers}, return_when=asyncio.FIRST_COMPLETED)
+            for direction in (requests, answers):
+                direction.cancel()
+        finally:
+            writer.transport.abort()
+            there[1].transport.abort()
+            self._tasks.discard(task)
+
+    async def _pass(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, cut: str
+    ) -> None:
+        while data := await reader.read(1 << 16):
+            marker = getattr(self, cut)
+            if marker and marker in data:
+                setattr(self, cut, b"")
+                self.cuts += 1
+                return
+            writer.write(data)
+
+
+@pytest.mark.parametrize(
+    ("cut", "marker", "with_values"),
+    [
+        ("cut_answer", b"COPY 3\0", False),  # the rows are in, the node does not hear of it
+        ("cut_request", b"PGCOPY\n", False),  # the rows never arrive
+        ("cut_answer", b"COMMIT\0", True),  # the transaction is in, the node does not hear of it
+        ("cut_request", b"COMMIT\0", True),  # the request to commit never arrives
+        ("cut_answer", b"COPY 3\0", True),  # in the middle of a transaction
+    ],
+)
 async def test_a_commit_whose_answer_was_lost_is_neither_doubled_nor_denied(
-    mortal_server: PostgresServer, url: str
+    mortal_server: PostgresServer, url: str, cut: str, marker: bytes, with_values: bool
 ) -> None:
-    """The connection is cut right after COMMIT has gone out: the server does it, the answer never comes."""
-    storage = await open_postgres(url, "n", FakeClock())
-    await append_all(storage.journal, [message(1)])
-    blocker = await asyncpg.connect(url)
-    transaction = blocker.transaction()
-    await transaction.start()
-    await blocker.execute("LOCK TABLE journal IN EXCLUSIVE MODE")
-    outcomes: list[StorageError | None] = []
-    storage.journal.append(message(2), outcomes.append)
-    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-    while not await blocker.fetchval(waiting):
-        pass
-    # The COPY waits for the lock with everything sent. Its client vanishes, then the lock is released.
-    writer = storage.journal._engine._writer  # type: ignore[attr-defined]
-    writer._link.connection._transport.abort()
-    await transaction.rollback()
-    await blocker.close()
-    await storage.journal.flush()
-    assert outcomes == [None]
-    rows = await storage.journal.read(0, 10)
-    assert [(seq, e.offset) for seq, e in rows] == [(1, 1), (2, 2)]
-    await storage.close()
+    async with Proxy(mortal_server) as proxy:
+        storage = await open_postgres(proxy.url(url), "n", FakeClock())
+        await append_all(storage.journal, [message(1)])
+        assert await storage.kv.push("h", "l", b"0") == 1
+        setattr(proxy, cut, marker)
+        pushes = []
+        if with_values:
+            pushes = [asyncio.ensure_future(storage.kv.push("h", "l", b"%d" % i)) for i in (1, 2)]
+            await asyncio.sleep(0)  # they are queued now, for the same commit as the entries
+        outcomes = await append_all(storage.journal, [message(i) for i in (2, 3, 4)])
+        assert proxy.cuts == 1
+        assert outcomes == [None] * 3
+        assert [await push for push in pushes] == [2, 3][: len(pushes)]
+        rows = await storage.journal.read(0, 10)
+        assert [(seq, e.offset) for seq, e in rows] == [(i, i) for i in (1, 2, 3, 4)]
+        assert len(await storage.kv.items("h", "l")) == 1 + len(pushes)
+        assert storage.counters.reopened == 1
+        await storage.close()
 
 
 async def test_writes_fail_while_the_server_is_away_and_succeed_when_it_is_back(

@@ -199,9 +199,7 @@ class SseGateway:
         session = Session(self._env, hub, connection, self._format)
         connection.session = session
         token = bearer_of(headers.get(b"authorization", "")) or query.get("token", [""])[-1]
-        if token:
-            await authenticate(session, token.encode())
-        session.start()
+        session.start(await authenticate(session, token.encode()) if token else None)
         items = tuple(_item(name, positions) for name in dict.fromkeys(channels))
         session.handle(SubscribeRequest(id=1, items=items))
         return session

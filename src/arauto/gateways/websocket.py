@@ -12,6 +12,7 @@ from arauto.gateways.guard import Upgrade, response
 from arauto.gateways.origin import is_allowed
 from arauto.hub.fanout import Format
 from arauto.hub.hub import Hub
+from arauto.model import Identity
 from arauto.session.auth.tokens import bearer_of
 from arauto.session.environment import SessionEnvironment
 from arauto.session.identify import authenticate
@@ -163,9 +164,11 @@ class WebSocketConnection(FramedConnection):
         self.session = Session(self._gateway.env, hub, self, self._format)
         self._start(self.session)
 
-    def _start(self, session: Session) -> None:
+    def _start(self, session: Session, identity: Identity | None = None) -> None:
         early, self._early = self._early, None
-        session.start()
+        session.start(identity)
+        if identity is not None:
+            session.give_restore_key()
         for data in early or ():
             session.receive(data)
 
@@ -177,14 +180,13 @@ class WebSocketConnection(FramedConnection):
             if self.has_ended():
                 return
             self.session = session = Session(env, hub, self, self._format)
+            identity = None
             if self._token:
-                await authenticate(session, self._token.encode())
+                identity = await authenticate(session, self._token.encode())
                 self._token = ""
             if self.has_ended():
                 return
-            self._start(session)
-            if session.identity is not None:
-                session.give_restore_key()
+            self._start(session, identity)
         except ArautoError as error:
             self._refuse(error)
             return

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from arauto.codec.events import AuthReply, AuthRequest, Restored, RestoreRequest, SubscribeItem
 from arauto.errors import ArautoError, Code
+from arauto.model import Identity
 from arauto.names import is_pattern, is_topic, matches
 from arauto.session.subscribe import Plan, as_event, prepare, subscribe_now
 
@@ -15,7 +16,10 @@ __all__ = ["authenticate", "handle_auth", "handle_restore"]
 
 async def handle_auth(session: "Session", request: AuthRequest) -> None:
     try:
-        await authenticate(session, request.credentials)
+        identity = await authenticate(session, request.credentials)
+        if session.has_ended():
+            return
+        session.become(identity)
     except ArautoError as error:
         session.hub.counters.refuse(int(error.code))
         session.send(AuthReply(id=request.id, success=False, error=as_event(error)))
@@ -25,10 +29,12 @@ async def handle_auth(session: "Session", request: AuthRequest) -> None:
     session.give_restore_key()
 
 
-async def authenticate(session: "Session", credentials: bytes) -> None:
-    """Ask the hub's provider who this is, and become that.
+async def authenticate(session: "Session", credentials: bytes) -> Identity:
+    """Find out who holds these credentials. Nothing changes until the session takes the identity on, so
+    a failed re-authentication leaves it as it was.
 
-    A failed re-authentication leaves the session as it was.
+    Raises:
+        ArautoError: as `Authenticating.authenticate`.
     """
     settings = session.hub.state.settings
     identity = await session.env.authenticator.authenticate(
@@ -38,8 +44,7 @@ async def authenticate(session: "Session", credentials: bytes) -> None:
     if (now.jwt, now.auth_provider) != (settings.jwt, settings.auth_provider):
         # Whoever was asked may no longer be the one to decide.
         raise ArautoError(Code.AUTH_UNAVAILABLE, "the hub's authentication changed meanwhile; retry")
-    if not session.has_ended():
-        session.become(identity)
+    return identity
 
 
 async def handle_restore(session: "Session", request: RestoreRequest) -> None:
@@ -58,13 +63,10 @@ async def handle_restore(session: "Session", request: RestoreRequest) -> None:
         earlier.session.closed(Code.SESSION_REPLACED)
     for name in list(session.subscriptions):
         session.drop_subscription(name)
-    hub.rename_session(session.subscriber, state.session)
-    session.become(state.identity)
+    session.resume_as(state.session, state.identity)
     positions = request.positions
     plans = []
     for name in state.subscriptions:
-        if name in session.subscriptions:
-            continue
         if is_pattern(name) or is_topic(name):
             covered = {c: s for c, s in positions.items() if matches(name, c)}
             plans.append(Plan(SubscribeItem(channel=name, positions=covered)))
@@ -87,4 +89,5 @@ async def handle_restore(session: "Session", request: RestoreRequest) -> None:
     )
     for welcome in welcomes:
         welcome.send(session)
+    session.recheck()
     session.give_restore_key()

@@ -156,8 +156,13 @@ class Session:
     def user(self) -> str:
         return self.identity.user if self.identity is not None else ""
 
-    def start(self) -> None:
-        """Greet the client; start its heartbeat and, where the hub refuses anonymous ones, its deadline."""
+    def start(self, identity: Identity | None = None) -> None:
+        """Greet the client; start its heartbeat and, where the hub refuses anonymous ones, its deadline.
+
+        `identity` is what a token in the connection request proved.
+        """
+        if identity is not None:
+            self._adopt(identity)
         limits = self.env.limits
         settings = self.hub.state.settings
         deadline_s = self._renew_deadline()
@@ -184,6 +189,9 @@ class Session:
         )
         self.hub.counters.sessions_started += 1
         self._journal(Kind.SESSION_START, {})
+        if identity is not None:
+            self.send(self.auth_reply(0))
+            self.recheck()
 
     def heard(self) -> None:
         """The connection is alive, as the gateway knows (a write that went through, a transport ping)."""
@@ -363,6 +371,15 @@ class Session:
 
     def become(self, identity: Identity | None) -> None:
         """Take on a new identity (or none), and re-check everything that depends on it."""
+        self._adopt(identity)
+        self.recheck()
+
+    def resume_as(self, id: str, identity: Identity) -> None:
+        """Take on the id and identity of an earlier session; its subscriptions are the caller's to join."""
+        self.hub.rename_session(self.subscriber, id)
+        self._adopt(identity)
+
+    def _adopt(self, identity: Identity | None) -> None:
         hub = self.hub
         hub.forget_user(self.subscriber)
         self.identity = identity
@@ -374,7 +391,6 @@ class Session:
         hub.know_user(self.subscriber)
         self.targets = None
         self._renew_deadline()
-        self.recheck()
 
     def give_restore_key(self) -> None:
         """Hand the client a fresh single-use key for this session."""

@@ -251,7 +251,10 @@ def _join_wide(session: "Session", plan: Plan, welcomes: list[_Welcome]) -> Subs
                 unrecovered.append(channel.name)
         if channel.name not in already:
             welcomes.append(_Welcome(channel, replay, recovered=True))
-            count += len(replay)
+        elif replay:
+            # Already here by another subscription, which need not have brought the same place along.
+            welcomes.append(_Welcome(None, replay, recovered=True))
+        count += len(replay)
     if item.positions is not None:
         live = {channel.name for channel in covered}
         unrecovered += [n for n in item.positions if n not in live and matches(item.channel, n)]

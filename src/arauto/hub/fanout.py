@@ -135,11 +135,18 @@ class Lane:
         outboxes = self.outboxes
         self.counters.bytes_out += len(data) * len(outboxes)
         blocked = []
-        for outbox in outboxes:
-            if outbox.is_clear:
-                outbox.write(data)
-            else:
-                blocked.append(outbox)
+        # A copy, since an outbox that fails leaves the lane.
+        waiting = iter(list(outboxes))
+        while True:
+            try:
+                for outbox in waiting:
+                    if outbox.is_clear:
+                        outbox.write(data)
+                    else:
+                        blocked.append(outbox)
+                break
+            except Exception:
+                outbox.fail()
         if blocked:
             # Afterwards, since a full outbox may leave the lane.
             item: Item = (data, self, frames, messages)
@@ -188,12 +195,19 @@ class Turn:
         for lane in lanes:
             lane.spill()
         outboxes, self.outboxes = self.outboxes, []
-        # The common case is written out: one item, a transport that keeps up, one write.
-        for outbox in outboxes:
-            pending = outbox.pending
-            if len(pending) == 1 and outbox.is_clear:
-                data = pending[0][0]
-                pending.clear()
-                outbox.write(data)
-            else:
-                outbox.flush()
+        waiting = iter(outboxes)
+        while True:
+            try:
+                # The common case is written out: one item, a transport that keeps up, one write.
+                for outbox in waiting:
+                    pending = outbox.pending
+                    if len(pending) == 1 and outbox.is_clear:
+                        data = pending[0][0]
+                        pending.clear()
+                        outbox.write(data)
+                    else:
+                        outbox.flush()
+                return
+            except Exception:
+                # Ours to mend; it must not cost the connections behind it their turn.
+                outbox.fail()

@@ -7,7 +7,11 @@ that reaches the client before the channel's next message, so that it can see an
 """
 
 from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
+
+import structlog
 
 from arauto.codec.events import Event, Gap
 from arauto.errors import Code
@@ -19,6 +23,11 @@ __all__ = ["Outbox", "Sink"]
 
 #: A backlog is written to the transport in pieces of about this size as it drains.
 _DRAIN_BYTES = 65_536
+
+#: What a gap marker counts beside its channel's name; a reader of a pattern may be owed very many.
+_GAP_BYTES = 64
+
+_log = structlog.get_logger("arauto.hub")
 
 
 class Sink(Protocol):
@@ -41,6 +50,7 @@ class Outbox:
         "_backlog",
         "_backlog_bytes",
         "_counters",
+        "_gap_bytes",
         "_gaps",
         "_limit_bytes",
         "_turn",
@@ -65,6 +75,7 @@ class Outbox:
         self._backlog: deque[Item] | None = None
         self._backlog_bytes = 0
         self._gaps: dict[str, Gap] | None = None
+        self._gap_bytes = 0
         self.is_clear = True
         """Whether nothing stands between this turn's items and the transport."""
         self.write = sink.write
@@ -113,6 +124,8 @@ class Outbox:
 
     def resume(self) -> None:
         """The transport is empty: write the backlog until it is full again."""
+        if self.closed:
+            return
         self.is_clear = True
         while self._backlog and self.is_clear and not self.closed:
             self._drain_piece()
@@ -126,10 +139,19 @@ class Outbox:
     def close(self) -> None:
         """Forget everything; later puts are ignored."""
         self.closed = True
+        self.is_clear = False
         self.pending = []
         self._backlog = None
         self._backlog_bytes = 0
         self._gaps = None
+        self._gap_bytes = 0
+
+    def fail(self) -> None:
+        """Writing raised, and the exception is being handled: end this connection."""
+        _log.exception("a connection could not be written to")
+        self.close()
+        with suppress(Exception):
+            self.sink.close_slow(Code.SERVER_ERROR, "the server failed to send a message")
 
     # --- the slow path -----------------------------------------------------------------------------
 
@@ -141,16 +163,19 @@ class Outbox:
                 return
             self._backlog.append(item)
             self._backlog_bytes += len(item[0])
-            if self._backlog_bytes > self._limit_bytes:
+            if self._is_full():
                 self._relieve(item[1])
+
+    def _is_full(self) -> bool:
+        return self._backlog_bytes + self._gap_bytes > self._limit_bytes
 
     def _relieve(self, newest: Lane | None) -> None:
         """Bring the backlog back under its bound, by the policies of the lanes in it."""
         if newest is not None and newest.policy is SlowPolicy.KEEP_LATEST:
             self._keep_latest(newest)
-        if self._backlog_bytes > self._limit_bytes:
+        if self._is_full():
             self._drop_oldest()
-        if self._backlog_bytes > self._limit_bytes:
+        if self._is_full():
             self._counters.slow_disconnects += 1
             sink = self.sink
             self.close()
@@ -182,10 +207,12 @@ class Outbox:
     def _drop_oldest(self) -> None:
         """Drop the oldest items whose channels allow it until the backlog fits."""
         kept: deque[Item] = deque()
+        gone = 0
         excess = self._backlog_bytes - self._limit_bytes
         for item in self._backlog or ():
             data, lane, frames, messages = item
-            if excess <= 0 or lane is None or lane.policy is SlowPolicy.DISCONNECT:
+            fits = gone >= excess + self._gap_bytes
+            if fits or lane is None or lane.policy is SlowPolicy.DISCONNECT:
                 kept.append(item)
                 continue
             others = [f for f, m in zip(frames, messages, strict=True) if m is None]
@@ -193,7 +220,7 @@ class Outbox:
                 if message is not None:
                     self._note_gap(message)
             rest = b"".join(others)
-            excess -= len(data) - len(rest)
+            gone += len(data) - len(rest)
             if others:
                 kept.append((rest, lane, others, [None] * len(others)))
         self._replace_backlog(kept)
@@ -209,6 +236,7 @@ class Outbox:
         here = Serial(message.epoch, message.offset)
         gap = self._gaps.get(message.channel)
         if gap is None:
+            self._gap_bytes += _GAP_BYTES + len(message.channel)
             before = Serial(message.epoch, message.offset - 1)
             self._gaps[message.channel] = Gap(
                 channel=message.channel, after=before, upto=here, reason="slow_consumer"
@@ -225,17 +253,26 @@ class Outbox:
         if self._gaps is None or channel not in self._gaps:
             return b""
         self._counters.gaps += 1
+        self._gap_bytes -= _GAP_BYTES + len(channel)
         return self.format.encode(self._gaps.pop(channel))
+
+    def _take_gap_before(self, channel: str, messages: Sequence[Message | None]) -> bytes:
+        # What waits may be older than what was dropped: then the marker's turn comes later.
+        gap = self._gaps.get(channel) if self._gaps is not None else None
+        first = next((message for message in messages if message is not None), None)
+        if gap is None or first is None or first.serial <= gap.after:
+            return b""
+        return self._take_gap(channel)
 
     def _drain_piece(self) -> None:
         assert self._backlog is not None
         piece: list[bytes] = []
         size_bytes = 0
         while self._backlog and size_bytes < _DRAIN_BYTES:
-            data, lane, _, _ = self._backlog.popleft()
+            data, lane, _, messages = self._backlog.popleft()
             self._backlog_bytes -= len(data)
             if lane is not None and self._gaps:
-                piece.append(self._take_gap(lane.channel))
+                piece.append(self._take_gap_before(lane.channel, messages))
             piece.append(data)
             size_bytes += len(data)
         self.write(b"".join(piece))

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Channel", "PublishReply", "Sender"]
 
+#: One publication in 64 is timed.
+_SAMPLE_MASK = 63
+
 
 class Sender(msgspec.Struct, frozen=True, gc=False):
     """Who publishes. Services and administrators have no session."""
@@ -190,6 +193,11 @@ class Channel(Audience):
 
     @property
     def serial(self) -> Serial:
+        """The place of the last message that was delivered."""
+        if self._inflight:
+            # Those behind it have serials already, but nobody has seen them.
+            first = self._inflight[0].message
+            return Serial(first.epoch, first.offset - 1)
         return Serial(self.epoch, self.offset)
 
     def publish(self, draft: PublishItem, sender: Sender, reply: PublishReply | None) -> None:
@@ -211,12 +219,15 @@ class Channel(Audience):
         message = self._stamp(draft, sender, now_ms)
         if key:
             self._remember(message)
+        started_s = 0.0 if message.offset & _SAMPLE_MASK else self.env.clock.monotonic_s()
         if not commit and not inflight:
             self._deliver(message)
+            if started_s:
+                self._observe(started_s)
             if reply is not None:
                 reply(Serial(message.epoch, message.offset), False, None)
             return
-        waiting = Waiting(message, reply, ready=not commit)
+        waiting = Waiting(message, reply, started_s, ready=not commit)
         if inflight is None:
             inflight = self._inflight = deque()
         inflight.append(waiting)
@@ -286,6 +297,9 @@ class Channel(Audience):
         message = waiting.message
         if waiting.error is None:
             self._deliver(message)
+            self.hub.counters.stored += waiting.stored
+            if waiting.started_s:
+                self._observe(waiting.started_s)
             serial = message.serial
             for index, reply in enumerate(waiting.replies):
                 reply(serial, index > 0, None)
@@ -294,6 +308,10 @@ class Channel(Audience):
             self._keys.forget(message.user, message.id, message.serial)
         for reply in waiting.replies:
             reply(None, False, waiting.error)
+
+    def _observe(self, started_s: float) -> None:
+        elapsed_s = self.env.clock.monotonic_s() - started_s
+        self.hub.counters.publish_time.observe(int(elapsed_s * 1e9))
 
     def _deliver(self, message: Message) -> None:
         for hook in self._on_message:

@@ -16,12 +16,17 @@ PublishReply = Callable[[Serial | None, bool, ArautoError | None], None]
 class Waiting:
     """A message that has its serial but may not be delivered yet."""
 
-    __slots__ = ("error", "message", "ready", "replies")
+    __slots__ = ("error", "message", "ready", "replies", "started_s", "stored")
 
-    def __init__(self, message: Message, reply: PublishReply | None, *, ready: bool) -> None:
+    def __init__(
+        self, message: Message, reply: PublishReply | None, started_s: float, *, ready: bool
+    ) -> None:
         self.message = message
         self.replies = [reply] if reply is not None else []
+        self.started_s = started_s
+        """When the publication came, if it is one of those that are timed; else 0."""
         self.ready = ready
+        self.stored = not ready
         self.error: StorageError | None = None
 
 

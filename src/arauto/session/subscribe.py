@@ -280,9 +280,12 @@ def _missed(
     channel: Channel, since: Serial, prefetched: list[Message]
 ) -> tuple[bool, list[Message]]:
     """(whether everything after `since` is here, the messages)."""
+    # The store may be a step ahead: what it has and nobody was given yet will come by itself.
+    delivered = channel.serial
+    prefetched = [message for message in prefetched if message.serial <= delivered]
     if prefetched:
         at = prefetched[-1].serial
-        if at.epoch == channel.epoch and at.offset >= channel.recent_floor:
+        if at.epoch == delivered.epoch and at.offset >= channel.recent_floor:
             return True, prefetched + list(channel.recent_after(at.offset))
         return False, []
     how = channel.recovery_from(since)

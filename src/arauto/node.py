@@ -1,21 +1,29 @@
 """The composition root: the only place that builds concrete parts and joins them to a node."""
 
+import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import structlog
 
+import arauto
+from arauto.admin.app import make_app
+from arauto.admin.operations import Operations
+from arauto.admin.operations.stats import hub_interval, node_interval
+from arauto.admin.records import ListenerInfo, NodeInfo
 from arauto.clock import Clock, SystemClock, Timer
 from arauto.codec.json import JsonCodec
 from arauto.codec.proto import ProtoCodec
 from arauto.codec.sse import SseCodec
-from arauto.codec.websocket import frame
+from arauto.codec.websocket import binary_frame, text_frame
+from arauto.config.edges import HttpConfig
 from arauto.config.schema import Config
 from arauto.entropy import Entropy, SystemEntropy
-from arauto.errors import Code
-from arauto.gateways.guard import Admission, HttpLimits
+from arauto.errors import ArautoError, Code
+from arauto.gateways.guard import Admission, HttpLimits, Upgrade, response
 from arauto.gateways.port import Port
 from arauto.gateways.rest import Rest
 from arauto.gateways.sse import SseGateway
@@ -37,14 +45,21 @@ from arauto.session.restore import Restorer
 from arauto.session.wheel import TimerWheel
 from arauto.settings import AuthProvider
 from arauto.storage.base import JournalEntry, Kind, Storage
+from arauto.storage.exporter import Exporter, ExportSettings
 from arauto.tasks import TaskSet
 from arauto.telemetry.intervals import Interval, Intervals
 from arauto.telemetry.metrics import HubGauges, Metrics
+from arauto.telemetry.prometheus import MetricsCollector, PrometheusExporter
+
+if TYPE_CHECKING:
+    from arauto.telemetry.tracing import Tracing
 
 __all__ = ["Node"]
 
 _log = structlog.get_logger("arauto.node")
-_TEXT_FRAME, _BINARY_FRAME = 0x1, 0x2
+
+#: Administrators, scrapers and dashboards; more than this at once is none of them.
+_ADMIN_CONNECTIONS_MAX = 256
 
 
 class Node:
@@ -60,6 +75,12 @@ class Node:
         self.tasks = TaskSet(_report)
         self.revocations = Revocations(self.clock)
         self.stopping = False
+        self.generated_secrets: list[str] = []
+        """Secrets made up for this run, because the configuration has none."""
+        self.admin_token = self._secret(config.admin.token, "admin.token", 32)
+        self._session_secret = self._secret(config.auth.session.secret, "auth.session.secret", 64)
+        self._started_ms = self.clock.wall_ms()
+        self._started_s = self.clock.monotonic_s()
         self._closers: list[Callable[[], Awaitable[Any]]] = []
         self._heartbeat: Timer | None = None
         self.storage: Storage
@@ -67,6 +88,8 @@ class Node:
         self.sessions: SessionEnvironment
         self.directory: Directory
         self.intervals: Intervals
+        self.operations: Operations
+        self.admin_port: Port
         self.port: Port
         self.websocket: WebSocketGateway
 
@@ -92,6 +115,8 @@ class Node:
         self._closers.append(self.directory.close)
         self._build_sessions()
         self._build_intervals()
+        self._start_exporter()
+        await self._open_admin_port()
         await self._open_port()
         self.directory.start()
         self.sessions.wheel.start()
@@ -157,6 +182,7 @@ class Node:
     def _build_sessions(self) -> None:
         config = self.config
         session = config.session
+        tracing = self._start_tracing()
         self.sessions = SessionEnvironment(
             hub=self.env,
             directory=self.directory,
@@ -172,6 +198,7 @@ class Node:
                 history_requests_max=session.history_requests_max,
                 restore_save_delay_s=session.restore_save_delay_s,
             ),
+            trace_publish=tracing.trace_publish if tracing is not None else None,
         )
 
     def _build_authenticator(self) -> Authenticator:
@@ -194,7 +221,7 @@ class Node:
         authenticator = Authenticator(
             clock=self.clock,
             tokens=SessionTokens(
-                secret=auth.session.secret or self.entropy.token(64),
+                secret=self._session_secret,
                 clock=self.clock,
                 entropy=self.entropy,
                 revocations=self.revocations,
@@ -243,8 +270,8 @@ class Node:
         connection = self.config.connection
         proto, json = ProtoCodec(), JsonCodec()
         formats = {
-            proto.name: Format(proto.name, proto, lambda data: frame(data, _BINARY_FRAME)),
-            json.name: Format(json.name, json, lambda data: frame(data, _TEXT_FRAME)),
+            proto.name: Format(proto.name, proto, binary_frame),
+            json.name: Format(json.name, json, text_frame),
         }
         self.websocket = WebSocketGateway(
             self.sessions,
@@ -275,12 +302,7 @@ class Node:
 
         self.port = Port(
             app,
-            limits=HttpLimits(
-                header_count_max=connection.http.header_count_max,
-                header_bytes_max=connection.http.header_bytes_max,
-                body_bytes_max=connection.http.body_bytes_max,
-                request_timeout_s=connection.http.request_timeout_s,
-            ),
+            limits=_http_limits(connection.http, connection.http.body_bytes_max),
             admission=Admission(connection.max_connections, connection.connections_per_ip_max),
             upgrade=self.websocket.upgrade,
             keep_alive_s=connection.http.keep_alive_timeout_s,
@@ -290,10 +312,129 @@ class Node:
         await self.port.listen(connection.host, connection.port)
         self._closers.append(lambda: self.port.close(grace_s))
 
-    # --- the journal's own rows --------------------------------------------------------------------
+    # --- administration ----------------------------------------------------------------------------
+
+    def _secret(self, configured: str, path: str, size_bytes: int) -> str:
+        """The configured secret or, in development, one for this run only."""
+        if configured:
+            return configured
+        if self.config.node.mode == "production":
+            raise ArautoError(Code.BAD_CONFIG, "must be set in production", field=path)
+        made_up = self.entropy.token(size_bytes)
+        self.generated_secrets.append(made_up)
+        return made_up
+
+    async def _open_admin_port(self) -> None:
+        config = self.config
+        self.operations = Operations(
+            self.sessions,
+            revocations=self.revocations,
+            intervals=self.intervals,
+            defaults=config.hub.defaults,
+            builtin_rules=config.hub.default_rules,
+            dynamic_hubs=config.engine.allow_dynamic_hubs,
+            describe_node=self._describe,
+        )
+        app = make_app(
+            self.operations,
+            token=self.admin_token,
+            host=config.admin.host,
+            allowed_hosts=config.admin.allowed_hosts,
+            counters=self.metrics.node,
+            healthy=lambda: not self.stopping,
+            scrape=self._build_scrape(),
+        )
+        http = config.connection.http
+        self.admin_port = Port(
+            app,
+            limits=_http_limits(http, config.admin.body_bytes_max),
+            admission=Admission(_ADMIN_CONNECTIONS_MAX),
+            upgrade=_no_upgrade,
+            keep_alive_s=http.keep_alive_timeout_s,
+        )
+        await self.admin_port.listen(config.admin.host, config.admin.port)
+        self._closers.append(lambda: self.admin_port.close(config.node.shutdown_grace_s))
+
+    def _describe(self) -> NodeInfo:
+        config = self.config
+        connection = config.connection
+        return NodeInfo(
+            name=config.node.name,
+            version=arauto.__version__,
+            mode=config.node.mode,
+            started_ms=self._started_ms,
+            uptime_s=self.clock.monotonic_s() - self._started_s,
+            listeners=[
+                ListenerInfo(
+                    name="client",
+                    host=connection.host,
+                    port=self.port.port,
+                    tls=bool(connection.tls.cert_file),
+                ),
+                ListenerInfo(
+                    name="admin", host=config.admin.host, port=self.admin_port.port, tls=False
+                ),
+            ],
+            storage=config.storage.kind,
+            dynamic_hubs=config.engine.allow_dynamic_hubs,
+        )
+
+    # --- telemetry and the journal -----------------------------------------------------------------
+
+    def _build_scrape(self) -> PrometheusExporter | None:
+        telemetry = self.config.telemetry
+        if not telemetry.metrics:
+            return None
+        collector = MetricsCollector(
+            self.metrics,
+            hubs_max=telemetry.metrics_hubs_max,
+            node=self.config.node.name,
+            version=arauto.__version__,
+        )
+        return PrometheusExporter(collector)
+
+    def _start_tracing(self) -> "Tracing | None":
+        telemetry = self.config.telemetry
+        if not telemetry.otlp_endpoint:
+            return None
+        # Only here: loading it costs time and memory that a node without tracing need not spend.
+        from arauto.telemetry.tracing import start_tracing
+
+        tracing = start_tracing(
+            clock=self.clock,
+            entropy=self.entropy,
+            node=self.config.node.name,
+            version=arauto.__version__,
+            endpoint=telemetry.otlp_endpoint,
+            headers=telemetry.otlp_headers,
+            sample_ratio=telemetry.trace_sample_ratio,
+            spans_per_s_max=telemetry.trace_spans_per_s_max,
+        )
+        if tracing is not None:
+            # Sends what is left, and blocks while it does.
+            self._closers.append(lambda: asyncio.to_thread(tracing.shutdown))
+        return tracing
+
+    def _start_exporter(self) -> None:
+        config = self.config
+        export = config.journal.export
+        if not export.enabled or not self.storage.url:
+            return
+        exporter = Exporter(
+            self.storage,
+            config.node.name,
+            Path(config.storage.data_dir) / "segments",
+            self.clock,
+            ExportSettings(interval_s=export.interval_s, segment_rows_max=export.rows_max),
+        )
+        exporter.start()
+        self._closers.append(exporter.stop)
 
     def _journal_interval(self, interval: Interval) -> None:
-        self._journal(Kind.COUNTERS, msgspec.json.encode(interval))
+        """One row for the node and one for each hub in which something happened."""
+        self._journal(Kind.COUNTERS, msgspec.json.encode(node_interval(interval)))
+        for hub in interval.hubs:
+            self._journal(Kind.COUNTERS, msgspec.json.encode(hub_interval(interval, hub)), hub)
 
     def _beat(self) -> None:
         """Write a row now and then, so that the pipeline knows that time has passed on this node."""
@@ -301,9 +442,9 @@ class Node:
         interval_s = self.config.journal.heartbeat_interval_s
         self._heartbeat = self.clock.call_later(interval_s, self._beat)
 
-    def _journal(self, kind: Kind, payload: bytes) -> None:
+    def _journal(self, kind: Kind, payload: bytes, hub: str = "") -> None:
         entry = JournalEntry(
-            kind=kind, ts_ms=self.clock.wall_ms(), content_type=JSON, payload=payload
+            kind=kind, ts_ms=self.clock.wall_ms(), hub=hub, content_type=JSON, payload=payload
         )
         self.storage.journal.append(entry, lambda error: None)
 
@@ -312,6 +453,19 @@ class Node:
             HubGauges(hub.name, len(hub.channels), len(hub.sessions), hub.subscription_count)
             for hub in self.directory.hubs.values()
         )
+
+
+def _http_limits(http: HttpConfig, body_bytes_max: int) -> HttpLimits:
+    return HttpLimits(
+        header_count_max=http.header_count_max,
+        header_bytes_max=http.header_bytes_max,
+        body_bytes_max=body_bytes_max,
+        request_timeout_s=http.request_timeout_s,
+    )
+
+
+def _no_upgrade(request: Upgrade) -> bytes:
+    return response(404, "there is no WebSocket here", code=int(Code.HANDSHAKE_REFUSED))
 
 
 def _report(error: BaseException) -> None:

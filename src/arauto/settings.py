@@ -21,8 +21,9 @@ __all__ = [
     "Rules",
 ]
 
-_Count = Annotated[int, msgspec.Meta(ge=0)]
-_Seconds = Annotated[float, msgspec.Meta(ge=0)]
+# The upper ends keep every sum and product made of them exact and storable; a hundred years is long enough.
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=3_155_760_000)]
 
 
 class _Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

@@ -16,7 +16,7 @@ from arauto.errors import ArautoError
 from arauto.names import check_id
 from arauto.settings import JwtSettings
 
-__all__ = ["Finding", "check"]
+__all__ = ["Finding", "check", "is_origin"]
 
 _ADMIN_TOKEN_LEN_MIN = 16
 _SESSION_SECRET_BYTES_MIN = {"HS256": 32, "HS384": 48, "HS512": 64}
@@ -327,7 +327,7 @@ def _origins(config: Config) -> Iterator[Finding]:
             at = (f"{path}[{i}]",)
             if origin == "*":
                 yield Finding(at, "any web page may connect", warning=True)
-            elif not _is_origin(origin):
+            elif not is_origin(origin):
                 yield Finding(at, "expected scheme://host or scheme://host:port, in lower case")
 
 
@@ -339,7 +339,8 @@ def _is_url(text: str, schemes: tuple[str, ...]) -> bool:
         return False
 
 
-def _is_origin(text: str) -> bool:
+def is_origin(text: str) -> bool:
+    """Whether this is a web origin as browsers write it: scheme, host and port, if not the usual one."""
     try:
         parts = urlsplit(text)
         _ = parts.port  # raises on a bad one

@@ -31,8 +31,6 @@ class WsConfig(Section, frozen=True):
     read_buffer_bytes: Bytes = 2_048
     """Read buffer of each connection. Larger reads big messages in fewer steps; smaller saves memory
     when most connections are idle."""
-    handshake_timeout_s: Interval = 10
-    """How long a client may take from connecting to the end of its upgrade request."""
 
 
 class SseConfig(Section, frozen=True):
@@ -102,6 +100,10 @@ class AdminConfig(Section, frozen=True):
     token: str = ""
     """Bearer token of the admin API. Empty = a random one is made at start and shown on the console
     (development only)."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Host names that requests may use for this port, beside its address. Only looked at while `host` is
+    loopback, where it keeps out web pages whose name was made to lead here; a proxy in front that passes
+    the host on needs its name here."""
     body_bytes_max: Bytes = 4_194_304
     """Size of one admin request's body."""
     url: Annotated[str, RESERVED] = ""

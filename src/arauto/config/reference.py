@@ -16,7 +16,7 @@ from arauto.config.base import is_secret
 from arauto.config.kinds import describe, is_reserved, kind_of
 from arauto.config.schema import Config
 
-__all__ = ["FieldDoc", "GroupDoc", "describe_schema"]
+__all__ = ["FieldDoc", "GroupDoc", "describe_schema", "field_texts"]
 
 
 class FieldDoc(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ def describe_schema() -> GroupDoc:
 def _group(
     cls: type[msgspec.Struct], path: str, name: str, text: str, *, optional: bool = False
 ) -> GroupDoc:
-    texts = _field_texts(cls)
+    texts = field_texts(cls)
     items: list[FieldDoc | GroupDoc] = []
     for field in msgspec.structs.fields(cls):
         below = f"{path}.{field.encode_name}" if path else field.encode_name
@@ -88,7 +88,8 @@ def _field(field: Any, path: str, text: str) -> FieldDoc:
     )
 
 
-def _field_texts(cls: type[msgspec.Struct]) -> dict[str, str]:
+def field_texts(cls: type[msgspec.Struct]) -> dict[str, str]:
+    """Return the sentences under the fields that a record's class itself defines, by field name."""
     [tree] = ast.parse(inspect.getsource(cls)).body
     if not isinstance(tree, ast.ClassDef):
         raise TypeError(f"{cls} is not a class in a source file")

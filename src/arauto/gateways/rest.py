@@ -6,20 +6,16 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from arauto.codec.events import Ack, PublishRequest
-from arauto.codec.json import JsonCodec
 from arauto.errors import ArautoError, Code
 from arauto.gateways.origin import is_allowed
 from arauto.hub.channel import Sender
 from arauto.session.environment import SessionEnvironment
-from arauto.session.oneshot import Caller, publish_all
+from arauto.session.oneshot import Caller, publish_all, published, read_messages
 
 __all__ = ["Rest"]
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
-
-_codec = JsonCodec()
 
 _STATUS = {
     Code.ORIGIN_DENIED: 403,
@@ -30,6 +26,7 @@ _STATUS = {
     Code.UNKNOWN_HUB: 404,
     Code.NOT_FOUND: 404,
     Code.MESSAGE_TOO_LARGE: 413,
+    Code.BATCH_TOO_LARGE: 413,
 }
 
 
@@ -86,6 +83,8 @@ class Rest:
             raise ArautoError(
                 Code.BAD_FIELD, "the query has too many fields", field="query"
             ) from None
+        # Read before the hub is asked for: a bad request must not make one.
+        items = read_messages(await _body(receive))
         hub = await self._env.directory.get(query.get("hub", [""])[-1])
         kind, _, token = headers.get(b"authorization", "").partition(" ")
         caller = Caller(None)
@@ -94,11 +93,9 @@ class Rest:
                 hub.name, hub.state.settings, "", token.strip().encode(), _address(scope)
             )
             caller = Caller(identity)
-        request = _codec.decode_request(await _body(receive))
-        if not isinstance(request, PublishRequest):
-            raise ArautoError(Code.BAD_FIELD, "the body is a publish request", field="event")
-        results = await publish_all(hub, request.items, Sender(user=caller.user), caller)
-        return _codec.encode_event(Ack(id=request.id, results=tuple(results)))
+        sender = Sender(user=caller.user)
+        outcomes = await publish_all(hub, items, sender, caller, self._env.trace_publish)
+        return msgspec.json.encode(published(outcomes))
 
     def _check_origin(
         self, scope: dict[str, Any], headers: dict[bytes, str]

@@ -1,8 +1,17 @@
-"""Publishing without a session: one request over HTTP, with a token."""
+"""Publishing without a session: one request over HTTP, with a token or as an administrator."""
 
 import asyncio
+from collections.abc import Callable
 
-from arauto.codec.events import AckItem, PublishItem
+import msgspec
+
+from arauto.codec import json_event_shapes as event_shapes
+from arauto.codec import json_request_shapes as request_shapes
+from arauto.codec.checks import check_request
+from arauto.codec.events import Ack, AckItem, PublishItem, PublishRequest
+from arauto.codec.json_body import decode_body
+from arauto.codec.json_events import EVENT_TO_SHAPE
+from arauto.codec.json_requests import REQUEST_FROM_SHAPE
 from arauto.errors import ArautoError
 from arauto.flow.authorise import Granted, publish_refusal
 from arauto.hub.channel import Sender
@@ -13,7 +22,55 @@ from arauto.names import check_channel
 from arauto.session.auth.grants import GrantSet
 from arauto.session.subscribe import as_event
 
-__all__ = ["Caller", "publish_all"]
+__all__ = [
+    "Caller",
+    "PublishBody",
+    "Published",
+    "items_of",
+    "publish_all",
+    "published",
+    "read_messages",
+]
+
+#: (hub, channel, headers) → headers to send on.
+TracePublish = Callable[[str, str, dict[str, str] | None], dict[str, str] | None]
+
+
+class PublishBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Messages to publish, in order. Each looks as in the protocol's JSON flavour."""
+
+    messages: list[request_shapes.PublishItem]
+
+
+class Published(msgspec.Struct, frozen=True):
+    """One outcome per message, in the same order: its serial, or the error that refused it."""
+
+    results: list[event_shapes.AckItem]
+
+
+def read_messages(body: bytes) -> tuple[PublishItem, ...]:
+    """The messages of a request's body, `{"messages": […]}`.
+
+    Raises:
+        ArautoError: BAD_FIELD or BATCH_TOO_LARGE, naming the field.
+    """
+    return items_of(decode_body(body, PublishBody))
+
+
+def items_of(body: PublishBody) -> tuple[PublishItem, ...]:
+    """As `read_messages`, for who has read the JSON."""
+    shape = request_shapes.Publish(messages=body.messages)
+    request = REQUEST_FROM_SHAPE[request_shapes.Publish](shape)
+    assert isinstance(request, PublishRequest)
+    check_request(request)
+    return request.items
+
+
+def published(outcomes: list[AckItem]) -> Published:
+    """The answer to a request's messages."""
+    shape = EVENT_TO_SHAPE[Ack](Ack(id=0, results=tuple(outcomes)))
+    assert isinstance(shape, event_shapes.Ack)
+    return Published(shape.results)
 
 
 class Caller:
@@ -31,15 +88,23 @@ class Caller:
 
 
 async def publish_all(
-    hub: Hub, items: tuple[PublishItem, ...], sender: Sender, caller: Caller | None
+    hub: Hub,
+    items: tuple[PublishItem, ...],
+    sender: Sender,
+    caller: Caller | None,
+    trace: TracePublish | None = None,
 ) -> list[AckItem]:
     """Publish in order; each outcome stands for itself. A caller of None may publish anywhere."""
-    waiting = [await _publish(hub, item, sender, caller) for item in items]
+    waiting = [await _publish(hub, item, sender, caller, trace) for item in items]
     return [await outcome for outcome in waiting]
 
 
 async def _publish(
-    hub: Hub, item: PublishItem, sender: Sender, caller: Caller | None
+    hub: Hub,
+    item: PublishItem,
+    sender: Sender,
+    caller: Caller | None,
+    trace: TracePublish | None,
 ) -> asyncio.Future[AckItem]:
     outcome: asyncio.Future[AckItem] = asyncio.get_running_loop().create_future()
     try:
@@ -52,6 +117,9 @@ async def _publish(
                 raise refusal
         channel = hub.channel(item.channel) or await hub.open_channel(item.channel)
         hub.admit_publish(len(item.payload))
+        if trace is not None:
+            headers = trace(hub.name, item.channel, item.headers)
+            item = msgspec.structs.replace(item, headers=headers)
         channel.publish(item, sender, _reply(outcome))
     except ArautoError as error:
         hub.counters.refuse(int(error.code))

@@ -1,0 +1,102 @@
+"""The HTTP front of the admin API: a Litestar application behind the door. It translates and nothing else."""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+import structlog
+from litestar import Request, Response
+from litestar.di import Provide
+from litestar.exceptions import HTTPException
+from litestar.handlers import HTTPRouteHandler
+
+from arauto.admin.door import Door
+from arauto.admin.framework import LeanLitestar, StrictRequest, check_parameters, translated
+from arauto.admin.openapi import describe_api
+from arauto.admin.operations import Operations
+from arauto.admin.problems import problem_of, status_of
+from arauto.admin.records import Problem
+from arauto.admin.routes import hubs, live, node, parts, sessions, system
+from arauto.admin.routes.system import Scrape, System
+from arauto.errors import ArautoError, Code
+from arauto.telemetry.metrics import Counters
+
+__all__ = ["ROUTES", "make_app"]
+
+_log = structlog.get_logger("arauto.admin")
+
+ROUTES: tuple[HTTPRouteHandler, ...] = (
+    *system.ROUTES,
+    *node.ROUTES,
+    *hubs.ROUTES,
+    *parts.ROUTES,
+    *live.ROUTES,
+    *sessions.ROUTES,
+)
+
+
+def make_app(
+    ops: Operations,
+    *,
+    token: str,
+    host: str,
+    allowed_hosts: Iterable[str],
+    counters: Counters,
+    healthy: Callable[[], bool],
+    scrape: Scrape | None,
+) -> Door:
+    """Build the application.
+
+    Args:
+        ops: what it translates to.
+        token: the admin token.
+        host: the address the port is bound to.
+        allowed_hosts: other names under which the port may be reached.
+        counters: where refusals are counted.
+        healthy: whether the node serves.
+        scrape: what `/metrics` shows; None turns it off.
+    """
+    shown = System(healthy=healthy, scrape=scrape, describe=describe)
+
+    def refuse(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
+        problem, status = _judge(error)
+        counters.refuse(int(problem.code))
+        headers = error.headers if isinstance(error, HTTPException) else None
+        return Response(problem_of(problem), status_code=status, headers=headers)
+
+    app = LeanLitestar(
+        route_handlers=ROUTES,
+        dependencies={
+            "ops": Provide(lambda: ops, sync_to_thread=False),
+            "system": Provide(lambda: shown, sync_to_thread=False),
+            "by": Provide(_by, sync_to_thread=False),
+        },
+        request_class=StrictRequest,
+        before_request=check_parameters,
+        exception_handlers={Exception: refuse, HTTPException: refuse},
+        openapi_config=None,
+        # The port has its own limit, which is the configured one.
+        request_max_body_size=None,
+        logging_config=None,
+    )
+    return Door(app, token=token, host=host, allowed_hosts=allowed_hosts, counters=counters)
+
+
+@cache
+def describe() -> bytes:
+    """The API's description. Made when it is first asked for: most nodes never are."""
+    return describe_api(ROUTES)
+
+
+def _by(request: Request[Any, Any, Any]) -> str:
+    address = request.client.host if request.client is not None else ""
+    return f"http {address}".rstrip()
+
+
+def _judge(error: Exception) -> tuple[ArautoError, int]:
+    if isinstance(error, ArautoError):
+        return error, status_of(error)
+    if isinstance(error, HTTPException) and error.status_code < 500:
+        return translated(error), error.status_code
+    _log.exception("an admin request failed", exc_info=error)
+    return ArautoError(Code.SERVER_ERROR, "the node failed to carry out the request"), 500

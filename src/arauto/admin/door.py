@@ -1,0 +1,140 @@
+"""Who may come in to the admin API. An ASGI application around another.
+
+Looks at three things before anything else of a request: the host it names (a web page whose own name was made
+to lead here must not get in), the page it comes from, and the bearer token. Only the health check and the
+API's description are for everyone. There are no cookies and no CORS: pages of other addresses get nothing.
+"""
+
+import ipaddress
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from arauto.admin.problems import response_of, status_of
+from arauto.errors import ArautoError, Code
+from arauto.session.auth.tokens import admin_token_matches, bearer_of
+from arauto.telemetry.metrics import Counters
+
+__all__ = ["Door", "is_loopback"]
+
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+_OPEN_PATHS = frozenset({"/healthz", "/openapi.json"})
+_HEADERS = [
+    (b"content-type", b"application/json"),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+]
+
+
+class Door:
+    """Lets requests through to `app`, their path still percent-encoded, so that a name may hold a slash."""
+
+    def __init__(
+        self, app: App, *, token: str, host: str, allowed_hosts: Iterable[str], counters: Counters
+    ) -> None:
+        """Guard an application.
+
+        Args:
+            app: what is behind the door.
+            token: the admin token.
+            host: the address the port is bound to.
+            allowed_hosts: names, beside that address and loopback, that requests may use for this node.
+            counters: where refusals are counted.
+        """
+        self._app = app
+        self._token = token
+        self._bound_to_loopback = is_loopback(host)
+        self._hosts = frozenset({host.strip("[]").lower(), *(h.lower() for h in allowed_hosts)})
+        self._counters = counters
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        headers = _headers(scope["headers"])
+        path = scope["raw_path"].decode("latin-1").partition("?")[0]
+        try:
+            self._check(path, headers)
+        except ArautoError as error:
+            self._counters.refuse(int(error.code))
+            await _refuse(send, error)
+            return
+        await self._app({**scope, "path": path}, receive, _sealed(send))
+
+    def _check(self, path: str, headers: dict[bytes, str]) -> None:
+        self._check_host(headers.get(b"host", ""))
+        self._check_origin(headers)
+        if path in _OPEN_PATHS:
+            return
+        if not admin_token_matches(bearer_of(headers.get(b"authorization", "")), self._token):
+            raise ArautoError(
+                Code.ADMIN_DENIED,
+                "send the admin token as Authorization: Bearer",
+                field="authorization",
+            )
+        if path != "/" and "" in path[1:].split("/"):
+            # Else /v1/hubs//rules would be about a hub called "rules".
+            raise ArautoError(Code.NOT_FOUND, "a path has no empty segment", field="path")
+
+    def _check_host(self, host: str) -> None:
+        if not self._bound_to_loopback:
+            return
+        name = _host_name(host)
+        if is_loopback(name) or name in self._hosts:
+            return
+        raise ArautoError(
+            Code.ORIGIN_DENIED,
+            "this port is reached by its address; admin.allowedHosts names others",
+            field="host",
+        )
+
+    def _check_origin(self, headers: dict[bytes, str]) -> None:
+        origin = headers.get(b"origin")
+        if origin is None:
+            return
+        scheme, _, place = origin.partition("://")
+        # The scheme is not compared: behind a TLS proxy the page knows https and this port http.
+        if scheme in ("http", "https") and place and place == headers.get(b"host"):
+            return
+        raise ArautoError(
+            Code.ORIGIN_DENIED, "pages of other addresses may not use this API", field="origin"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address means this very machine."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
+    """The headers by name. Of one that must not come twice the values are joined, so that neither counts."""
+    found: dict[bytes, str] = {}
+    for name, value in raw:
+        text = value.decode("latin-1")
+        found[name] = f"{found[name]}, {text}" if name in found else text
+    return found
+
+
+def _host_name(host: str) -> str:
+    name = host.lower()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.partition(":")[0]
+
+
+def _sealed(send: Any) -> Any:
+    """Add the headers that keep answers out of caches and from being taken for something else."""
+
+    async def sealed(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], *_HEADERS[1:]]}
+        await send(message)
+
+    return sealed
+
+
+async def _refuse(send: Any, error: ArautoError) -> None:
+    status = status_of(error)
+    headers = [*_HEADERS, (b"www-authenticate", b"Bearer")] if status == 401 else _HEADERS
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": response_of(error)})

@@ -1,0 +1,150 @@
+"""What goes on in a hub now, and publishing into it."""
+
+from arauto.admin.operations.states import States
+from arauto.admin.paging import first_after, page_of
+from arauto.admin.records import (
+    ChannelPage,
+    History,
+    LiveChannel,
+    OccupancyInfo,
+    PresenceInfo,
+)
+from arauto.codec import json_event_shapes as shapes
+from arauto.codec.checks import check_request
+from arauto.codec.events import HistoryReply, HistoryRequest, Presence, PublishItem
+from arauto.codec.json_events import EVENT_TO_SHAPE
+from arauto.codec.json_values import SerialShape, serial_to_json
+from arauto.errors import ArautoError, Code
+from arauto.features.presence import PresenceFeature
+from arauto.hub.channel import Channel, Sender
+from arauto.hub.history import HistoryPage, read_history
+from arauto.hub.hub import Hub
+from arauto.names import check_channel, check_hub, check_pattern, matches
+from arauto.session.environment import SessionEnvironment
+from arauto.session.oneshot import Published, publish_all, published
+
+__all__ = ["Live"]
+
+
+class Live:
+    """The verbs on channels and messages."""
+
+    def __init__(self, env: SessionEnvironment, states: States) -> None:
+        self._env = env
+        self._states = states
+
+    async def publish(self, hub: str, items: tuple[PublishItem, ...]) -> Published:
+        """Publish messages, in order, wherever the administrator likes. Each outcome stands for itself.
+
+        Raises:
+            ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, OVERLOADED.
+        """
+        found = await self._env.directory.get(hub)
+        trace = self._env.trace_publish
+        return published(await publish_all(found, items, Sender(), caller=None, trace=trace))
+
+    async def channels(
+        self, hub: str, *, match: str = "", after: str = "", limit: int
+    ) -> ChannelPage:
+        """The open channels of a hub that a pattern or topic covers, in order of name.
+
+        Raises:
+            ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, BAD_CHANNEL_NAME (the pattern or cursor).
+        """
+        if match:
+            check_pattern(match)
+        if after:
+            check_channel(after)
+        running = await self._running(hub)
+        if running is None:
+            return ChannelPage(items=[], next="")
+        names = (name for name in running.channels if not match or matches(match, name))
+        page, cursor = page_of(await first_after(names, after, limit + 1), limit)
+        # Some may have closed while others were looked at.
+        found = [running.channels[name] for name in page if name in running.channels]
+        return ChannelPage(items=[_live(channel) for channel in found], next=cursor)
+
+    async def presence(self, hub: str, channel: str) -> PresenceInfo:
+        """Who is in a channel whose rules enable presence.
+
+        Raises:
+            ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, BAD_CHANNEL_NAME, FEATURE_OFF.
+        """
+        check_channel(channel)
+        running = await self._running(hub)
+        state = running.state if running is not None else await self._states.of(hub)
+        if not state.resolve_rules(channel).presence:
+            raise ArautoError(
+                Code.FEATURE_OFF, "presence is not enabled on this channel", field="channel"
+            )
+        live = running.channels.get(channel) if running is not None else None
+        feature = live.feature(PresenceFeature.name) if live is not None else None
+        if not isinstance(feature, PresenceFeature):
+            return PresenceInfo(channel=channel, members=[], total=0)
+        shape = EVENT_TO_SHAPE[Presence](feature.snapshot())
+        assert isinstance(shape, shapes.Presence)
+        return PresenceInfo(channel=channel, members=shape.members, total=shape.total)
+
+    async def occupancy(self, hub: str, channel: str) -> OccupancyInfo:
+        """How many sessions receive from a channel, whatever its rules.
+
+        Raises:
+            ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, BAD_CHANNEL_NAME.
+        """
+        check_channel(channel)
+        running = await self._running(hub)
+        live = running.channels.get(channel) if running is not None else None
+        return OccupancyInfo(channel=channel, count=live.member_count if live is not None else 0)
+
+    async def history(self, hub: str, request: HistoryRequest) -> History:
+        """A page of a channel's past, with nothing kept back.
+
+        Raises:
+            ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, BAD_CHANNEL_NAME, BAD_FIELD, TOO_MANY_CHANNELS.
+        """
+        check_channel(request.channel)
+        check_request(request)
+        channel = await (await self._env.directory.get(hub)).open_channel(request.channel)
+        page = await read_history(
+            channel,
+            HistoryPage(
+                since=request.since,
+                until=request.until,
+                from_ms=request.from_ms,
+                to_ms=request.to_ms,
+                limit=request.limit,
+                direction=request.direction,
+            ),
+            keep=lambda message: True,
+        )
+        reply = HistoryReply(
+            id=0,
+            channel=channel.name,
+            messages=tuple(page.messages),
+            more=page.more,
+            next=page.next,
+            complete=page.complete,
+            serial=channel.serial,
+        )
+        shape = EVENT_TO_SHAPE[HistoryReply](reply)
+        assert isinstance(shape, shapes.HistoryReply)
+        return History(
+            channel=channel.name,
+            messages=shape.messages,
+            more=shape.more,
+            next=shape.next if isinstance(shape.next, SerialShape) else None,
+            complete=shape.complete,
+            serial=serial_to_json(channel.serial),
+        )
+
+    async def _running(self, hub: str) -> Hub | None:
+        return await self._states.running(check_hub(hub))
+
+
+def _live(channel: Channel) -> LiveChannel:
+    return LiveChannel(
+        name=channel.name,
+        serial=serial_to_json(channel.serial),
+        members=channel.member_count,
+        rules=channel.rules,
+    )

@@ -1,0 +1,31 @@
+"""Pages of sorted names, found without holding up the event loop."""
+
+import asyncio
+import heapq
+from collections.abc import Iterable
+
+__all__ = ["PAGE_LEN", "PAGE_LEN_MAX", "first_after", "page_of"]
+
+PAGE_LEN = 100
+PAGE_LEN_MAX = 1_000
+
+#: Names looked at between two chances for others to run; about a millisecond's work.
+_SLICE_LEN = 5_000
+
+
+async def first_after(names: Iterable[str], after: str, limit: int) -> list[str]:
+    """The `limit` smallest of `names` that are greater than `after`, in order."""
+    everything = list(names)
+    best: list[str] = []
+    for start in range(0, len(everything), _SLICE_LEN):
+        if start:
+            await asyncio.sleep(0)
+        greater = [name for name in everything[start : start + _SLICE_LEN] if name > after]
+        best = heapq.nsmallest(limit, best + greater)
+    return best
+
+
+def page_of(found: list[str], limit: int) -> tuple[list[str], str]:
+    """(a page of at most `limit` names, the cursor of the next page) of up to `limit` + 1 names found."""
+    page = found[:limit]
+    return page, page[-1] if len(found) > limit else ""

@@ -21,12 +21,14 @@ __all__ = [
     "PONG",
     "TEXT",
     "Assembler",
+    "binary_frame",
     "check_text",
     "close_code",
     "close_payload",
     "frame",
     "may_reconnect",
     "parse_close",
+    "text_frame",
 ]
 
 CONTINUATION: Final = 0x0
@@ -57,6 +59,22 @@ def frame(payload: bytes, opcode: int) -> bytes:
     if size_bytes < 65_536:
         return pack(">BBH", _FIN | opcode, 126, size_bytes) + payload
     return pack(">BBQ", _FIN | opcode, 127, size_bytes) + payload
+
+
+def binary_frame(payload: bytes) -> bytes:
+    """`frame` for the messages of a binary flavour; most are between 126 bytes and 64 KiB."""
+    size_bytes = len(payload)
+    if 125 < size_bytes < 65_536:
+        return pack(">BBH", _FIN | BINARY, 126, size_bytes) + payload
+    return frame(payload, BINARY)
+
+
+def text_frame(payload: bytes) -> bytes:
+    """`frame` for the messages of a text flavour."""
+    size_bytes = len(payload)
+    if 125 < size_bytes < 65_536:
+        return pack(">BBH", _FIN | TEXT, 126, size_bytes) + payload
+    return frame(payload, TEXT)
 
 
 def check_text(payload: bytes) -> None:

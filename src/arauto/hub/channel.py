@@ -48,6 +48,7 @@ class Channel(Audience):
         "_on_marked",
         "_on_message",
         "_recent",
+        "_ttl_ms",
         "epoch",
         "is_open",
         "offset",
@@ -146,6 +147,7 @@ class Channel(Audience):
         for gone in current.values():
             gone.on_close()
         self._features = tuple(wanted)
+        self._ttl_ms = int(self.rules.message_ttl_s * 1000)
         hooked = [f for f in wanted if overrides(f, "on_message")]
         self._on_message = tuple(f.on_message for f in hooked if f.wants_every_message())
         self._on_marked = tuple(f.on_message for f in hooked if not f.wants_every_message())
@@ -239,7 +241,7 @@ class Channel(Audience):
         self.offset += 1
         if now_ms > self.ts_ms:
             self.ts_ms = now_ms
-        ttl_ms = draft.ttl_ms or int(self.rules.message_ttl_s * 1000)
+        ttl_ms = draft.ttl_ms or self._ttl_ms
         exclude = ""
         if draft.echo:
             exclude = _exclusion(draft.echo, sender)
@@ -331,7 +333,9 @@ class Channel(Audience):
                 lane.put(frame, message)
             deliveries += len(lane.outboxes)
         if deliveries:
-            self.hub.count_deliveries(deliveries)
+            counters = self.hub.counters
+            counters.deliveries += deliveries
+            counters.messages_out += deliveries
         elif not self.subscribers:
             self.hub.touch(self)
 

@@ -75,6 +75,7 @@ class Session:
 
     __slots__ = (
         "_bucket",
+        "_counters",
         "_decode",
         "_now_s",
         "_pinged_s",
@@ -127,6 +128,7 @@ class Session:
         self.targets_generation = hub.generation
         self.history_requests = 0
         self._decode = format.codec.decode_request
+        self._counters = hub.counters
         self.errors = 0
         """Refusals since the last request that succeeded."""
         self._queue: deque[Request] | None = None
@@ -263,7 +265,7 @@ class Session:
 
     def receive(self, data: bytes) -> None:
         """Take one whole message from the client."""
-        counters = self.hub.counters
+        counters = self._counters
         counters.messages_in += 1
         counters.bytes_in += len(data)
         now_s = self._seen_s = self._now_s()

@@ -7,6 +7,7 @@ from arauto.codec import arauto_pb2 as pb
 from arauto.codec.events import Publication
 from arauto.codec.proto import ProtoCodec
 from arauto.codec.proto_publication import write_publication
+from arauto.codec.websocket import BINARY, TEXT, binary_frame, frame, text_frame
 from arauto.model import Message
 
 _maybe = st.sampled_from(["", "x", "é" * 70])
@@ -48,3 +49,10 @@ def test_a_plain_message_takes_the_quick_way(message: Message) -> None:
     quick = write_publication(message)
     assert quick is not None
     assert pb.Envelope.FromString(quick).event == 10
+
+
+@given(st.integers(0, 70_000))
+def test_the_frames_of_the_flavours_are_the_general_frames(size: int) -> None:
+    payload = b"x" * size
+    assert binary_frame(payload) == frame(payload, BINARY)
+    assert text_frame(payload) == frame(payload, TEXT)

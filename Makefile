@@ -51,7 +51,7 @@ fmt: setup ## Format the code and mend what can be mended
 	@$(BIN)/ruff format --quiet .
 
 ##@ Run for longer
-.PHONY: fuzz fuzz-short chaos soak bench
+.PHONY: fuzz fuzz-short chaos soak fast fast-test bench
 fuzz: setup ## Fuzz each target for FUZZ_S seconds (600)
 	@scripts/fuzz.sh $(FUZZ_S)
 
@@ -65,9 +65,16 @@ chaos: setup services ## Only the tests that kill, stall and starve real nodes
 soak: setup services ## The tests that take many minutes
 	@$(BIN)/python -m pytest -v -m soak $(PYTEST_ARGS)
 
-bench: setup ## Measure beside NATS, Redis and Mosquitto, against the goals
+fast: setup ## Compile the hot modules with mypyc into build/fast
+	@scripts/compile.sh
+
+fast-test: fast ## The tests of the hot modules, on the compiled ones
+	@PYTHONPATH=build/fast $(PYTEST) tests/unit/codec tests/unit/hub tests/unit/session \
+	  tests/unit/features tests/integration
+
+bench: fast ## Measure beside NATS, Redis and Mosquitto, against the goals
 	@scripts/services.sh bench
-	@$(BIN)/arauto bench all
+	@PYTHONPATH=build/fast $(BIN)/python -m arauto bench all
 
 ##@ Keep
 .PHONY: setup services lock clean

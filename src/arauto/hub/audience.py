@@ -7,6 +7,8 @@ receives a message twice. Pattern matches are kept until the hub's patterns chan
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from arauto.codec.events import Event
 from arauto.hub.fanout import Format, Lane
 from arauto.hub.hooks import Feature
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Audience"]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Audience:
     """The receiving half of a channel."""
 

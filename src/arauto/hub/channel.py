@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
+from mypy_extensions import mypyc_attr
 
 from arauto.codec.events import Echo, PublishItem
 from arauto.errors import ArautoError, Code, StorageError
@@ -38,6 +39,7 @@ class Sender(msgspec.Struct, frozen=True, gc=False):
     user: str = ""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Channel(Audience):
     """A topic inside a hub. Subclasses are channel types (documents …)."""
 

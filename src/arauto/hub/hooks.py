@@ -8,6 +8,8 @@ registry. Every feature can export its state as bytes and import it again, for h
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from mypy_extensions import mypyc_attr
+
 from arauto.model import Message, Serial
 from arauto.settings import Rules
 from arauto.storage.base import Done
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Committer", "Feature", "FeatureSpec", "Recent", "overrides"]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Feature:
     """The base of all features: every hook does nothing.
 
@@ -65,6 +68,7 @@ class Feature:
         """Take over a state that `export_state` of the same feature wrote."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Recent(Feature):
     """A feature that remembers recent messages and can replay them: live history."""
 
@@ -84,6 +88,7 @@ class Recent(Feature):
         raise NotImplementedError
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Committer(Feature):
     """A feature that makes messages durable before they are delivered: store."""
 

@@ -5,7 +5,6 @@ or pattern inside it can reach another hub. Neighbours: `directory.py` makes and
 """
 
 import asyncio
-from collections.abc import Iterator
 
 from arauto.errors import ArautoError, Code
 from arauto.hub.channel import Channel
@@ -208,9 +207,9 @@ class Hub:
             del self._closing[channel.name]
             closing.set_result(None)
 
-    def matching(self, pattern: str) -> Iterator[Channel]:
+    def matching(self, pattern: str) -> list[Channel]:
         """The open channels a pattern or topic covers."""
-        return (channel for name, channel in self.channels.items() if matches(pattern, name))
+        return [channel for name, channel in self.channels.items() if matches(pattern, name)]
 
     # --- patterns ----------------------------------------------------------------------------------
 
@@ -225,7 +224,7 @@ class Hub:
         else:
             holders[subscriber] = None
             self.patterns.generation += 1
-        covered = list(self.matching(pattern))
+        covered = self.matching(pattern)
         for channel in covered:
             channel.refresh_matches(newcomer=subscriber)
         return [channel for channel in covered if channel.has(subscriber)]
@@ -239,7 +238,7 @@ class Hub:
             self.patterns.generation += 1
         else:
             self.patterns.remove(pattern)
-        for channel in list(self.matching(pattern)):
+        for channel in self.matching(pattern):
             channel.refresh_matches()
             if channel.is_idle:
                 self.touch(channel)

@@ -233,20 +233,14 @@ class Outbox:
         self._counters.dropped += 1
         if self._gaps is None:
             self._gaps = {}
-        here = Serial(message.epoch, message.offset)
+        before, here = Serial(message.epoch, message.offset - 1), message.serial
         gap = self._gaps.get(message.channel)
         if gap is None:
             self._gap_bytes += _GAP_BYTES + len(message.channel)
-            before = Serial(message.epoch, message.offset - 1)
-            self._gaps[message.channel] = Gap(
-                channel=message.channel, after=before, upto=here, reason="slow_consumer"
-            )
+            self._gaps[message.channel] = _gap(message.channel, before, here)
         else:
-            self._gaps[message.channel] = Gap(
-                channel=message.channel,
-                after=min(gap.after, Serial(message.epoch, message.offset - 1)),
-                upto=max(gap.upto, here),
-                reason="slow_consumer",
+            self._gaps[message.channel] = _gap(
+                message.channel, min(gap.after, before), max(gap.upto, here)
             )
 
     def _take_gap(self, channel: str) -> bytes:
@@ -256,23 +250,44 @@ class Outbox:
         self._gap_bytes -= _GAP_BYTES + len(channel)
         return self.format.encode(self._gaps.pop(channel))
 
-    def _take_gap_before(self, channel: str, messages: Sequence[Message | None]) -> bytes:
-        # What waits may be older than what was dropped: then the marker's turn comes later.
-        gap = self._gaps.get(channel) if self._gaps is not None else None
-        first = next((message for message in messages if message is not None), None)
-        if gap is None or first is None or first.serial <= gap.after:
+    def _with_gaps(self, frames: Sequence[bytes], messages: Sequence[Message | None]) -> bytes:
+        """The frames, each behind the marker of what was dropped right before it."""
+        pieces: list[bytes] = []
+        for frame, message in zip(frames, messages, strict=True):
+            if message is not None:
+                pieces.append(self._take_gap_before(message))
+            pieces.append(frame)
+        return b"".join(pieces)
+
+    def _take_gap_before(self, message: Message) -> bytes:
+        gap = self._gaps.get(message.channel) if self._gaps is not None else None
+        here = message.serial
+        if self._gaps is None or gap is None or here <= gap.after:
+            # Older than what was dropped: a client that saw the marker first would refuse it.
             return b""
-        return self._take_gap(channel)
+        before = Serial(here.epoch, here.offset - 1)
+        if before >= gap.upto:
+            return self._take_gap(message.channel)
+        # It was kept out of the middle: the marker ends before it, and another one follows.
+        self._gaps[message.channel] = _gap(message.channel, here, gap.upto)
+        if before <= gap.after:
+            return b""
+        self._counters.gaps += 1
+        return self.format.encode(_gap(message.channel, gap.after, before))
 
     def _drain_piece(self) -> None:
         assert self._backlog is not None
         piece: list[bytes] = []
         size_bytes = 0
         while self._backlog and size_bytes < _DRAIN_BYTES:
-            data, lane, _, messages = self._backlog.popleft()
+            data, lane, frames, messages = self._backlog.popleft()
             self._backlog_bytes -= len(data)
-            if lane is not None and self._gaps:
-                piece.append(self._take_gap_before(lane.channel, messages))
+            if lane is not None and self._gaps and lane.channel in self._gaps:
+                data = self._with_gaps(frames, messages)
             piece.append(data)
             size_bytes += len(data)
         self.write(b"".join(piece))
+
+
+def _gap(channel: str, after: Serial, upto: Serial) -> Gap:
+    return Gap(channel=channel, after=after, upto=upto, reason="slow_consumer")

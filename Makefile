@@ -69,12 +69,12 @@ fast: setup ## Compile the hot modules with mypyc into build/fast
 	@scripts/compile.sh
 
 fast-test: fast ## The tests of the hot modules, on the compiled ones
-	@PYTHONPATH=build/fast $(PYTEST) tests/unit/codec tests/unit/hub tests/unit/session \
+	@PYTHONPATH=$(CURDIR)/build/fast $(PYTEST) tests/unit/codec tests/unit/hub tests/unit/session \
 	  tests/unit/features tests/integration
 
 bench: fast ## Measure beside NATS, Redis and Mosquitto, against the goals
 	@scripts/services.sh bench
-	@PYTHONPATH=build/fast $(BIN)/python -m arauto bench all
+	@PYTHONPATH=$(CURDIR)/build/fast $(BIN)/python -m arauto bench all
 
 ##@ Keep
 .PHONY: setup services lock clean

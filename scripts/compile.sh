@@ -18,4 +18,4 @@ HATCH_BUILD_HOOKS_ENABLE=1 .venv/bin/python -m pip wheel --quiet --no-deps --no-
     --wheel-dir build/fast-src/dist build/fast-src
 .venv/bin/python -m pip install --quiet --no-deps --target build/fast build/fast-src/dist/arauto-*.whl
 rm -rf build/fast-src
-echo "compiled into build/fast; use it with PYTHONPATH=build/fast"
+echo "compiled into build/fast; use it with PYTHONPATH=$PWD/build/fast"

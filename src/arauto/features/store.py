@@ -1,11 +1,10 @@
 """Store: (marked) messages are durable before they are delivered, and can be read back later."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from arauto.hub.hooks import Committer, FeatureSpec
+from arauto.hub.hooks import Committer, FeatureSpec, Resumed
 from arauto.model import Direction, Message, Serial, When
 from arauto.storage.base import Done, HistoryQuery, JournalEntry
 
@@ -15,6 +14,9 @@ if TYPE_CHECKING:
 __all__ = ["SPEC", "Store"]
 
 _RESUME_LEN_MAX = 1_000
+#: Messages searched for keys when a channel opens: as many as the window can hold.
+_KEYS_LEN_MAX = 10_000
+_PAGE_LEN = 250
 
 
 class Store(Committer):
@@ -46,21 +48,44 @@ class Store(Committer):
                 message = msgspec.structs.replace(message, expires_ms=expires_ms)
         self.channel.env.storage.journal.append(JournalEntry.of_message(message), done)
 
-    async def resume(self) -> tuple[Serial, int, Sequence[Message]] | None:
+    async def resume(self) -> Resumed | None:
         channel = self.channel
-        journal = channel.env.storage.journal
-        last = await journal.last(channel.hub.name, channel.name)
+        last = await channel.env.storage.journal.last(channel.hub.name, channel.name)
         if last is None:
             return None
+        limit = min(max(channel.rules.live_history_len, 1), _RESUME_LEN_MAX)
+        latest = await self._page(None, limit)
+        keys = await self._older_keys(latest) if len(latest) == limit else []
+        return Resumed(last.serial, last.ts_ms, latest[::-1], keys)
+
+    async def _older_keys(self, page: list[Message]) -> list[tuple[str, str, Serial, int]]:
+        """The keys before a page (latest first) that a retry may still name.
+
+        Without them a publisher whose acknowledgements were lost in a crash would be heard twice.
+        """
+        window_ms = int(self.channel.rules.idempotency_s * 1000)
+        oldest_ms = self.channel.env.clock.wall_ms() - window_ms
+        keys: list[tuple[str, str, Serial, int]] = []
+        left = _KEYS_LEN_MAX
+        while page and left > 0 and page[-1].ts_ms > oldest_ms:
+            page = await self._page(page[-1].serial, min(_PAGE_LEN, left))
+            left -= len(page)
+            keys += [(m.user, m.id, m.serial, m.ts_ms) for m in page if m.id]
+        keys.reverse()
+        return keys
+
+    async def _page(self, until: Serial | None, limit: int) -> list[Message]:
+        """Stored messages before a place, latest first."""
+        channel = self.channel
         query = HistoryQuery(
             hub=channel.hub.name,
             channel=channel.name,
             now_ms=channel.env.clock.wall_ms(),
-            limit=min(max(channel.rules.live_history_len, 1), _RESUME_LEN_MAX),
+            until=until,
+            limit=limit,
             direction=Direction.BACKWARD,
         )
-        latest = await journal.history(query)
-        return last.serial, last.ts_ms, latest[::-1]
+        return await channel.env.storage.journal.history(query)
 
 
 SPEC = FeatureSpec(Store.name, lambda rules: rules.store is not When.NEVER, Store)

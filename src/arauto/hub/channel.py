@@ -16,7 +16,7 @@ from mypy_extensions import mypyc_attr
 from arauto.codec.events import Echo, PublishItem
 from arauto.errors import ArautoError, Code, StorageError
 from arauto.hub.audience import Audience
-from arauto.hub.hooks import Committer, Feature, Recent, overrides
+from arauto.hub.hooks import Committer, Feature, Recent, Resumed, overrides
 from arauto.hub.idempotency import IdempotencyWindow
 from arauto.hub.inflight import ChannelState, PublishReply, Waiting
 from arauto.hub.recovery import Recovery, decide
@@ -92,19 +92,18 @@ class Channel(Audience):
         resumed = await committer.resume() if committer is not None else None
         commits_all = committer is not None and committer.commits_all
         if resumed is not None:
-            self.epoch = resumed[0].epoch
+            self.epoch = resumed.last.epoch
         self.start_epoch()
         if resumed is not None:
-            self._resume(*resumed, commits_all=commits_all)
+            self._resume(resumed, commits_all=commits_all)
         for feature in self._features:
             await feature.on_open()
         self.is_open = True
         self.refresh_matches()
 
-    def _resume(
-        self, last: Serial, ts_ms: int, latest: Sequence[Message], *, commits_all: bool
-    ) -> None:
-        self.ts_ms = ts_ms
+    def _resume(self, resumed: Resumed, *, commits_all: bool) -> None:
+        last, latest = resumed.last, resumed.latest
+        self.ts_ms = resumed.ts_ms
         # A fully stored epoch can go on: every message anybody saw is in the store. Any other epoch
         # may have given out offsets the store never saw, and must not be continued.
         if commits_all and last.epoch & 1:
@@ -115,9 +114,11 @@ class Channel(Audience):
                 self._recent.restart(same[0].offset - 1 if same else last.offset)
                 for message in same:
                     self._recent.on_message(message)
+        for user, key, serial, ts_ms in resumed.keys:
+            self._remember(user, key, serial, ts_ms)
         for message in latest:
             if message.id:
-                self._remember(message)
+                self._remember(message.user, message.id, message.serial, message.ts_ms)
 
     async def close(self) -> None:
         """Release everything. Subscribers, if any are left, are simply dropped."""
@@ -222,7 +223,7 @@ class Channel(Audience):
             return
         message = self._stamp(draft, sender, now_ms)
         if key:
-            self._remember(message)
+            self._remember(message.user, key, message.serial, message.ts_ms)
         started_s = 0.0 if message.offset & _SAMPLE_MASK else self.env.clock.monotonic_s()
         if not commit and not inflight:
             self._deliver(message)
@@ -284,11 +285,11 @@ class Channel(Audience):
             reply(serial, True, None)
         return True
 
-    def _remember(self, message: Message) -> None:
+    def _remember(self, user: str, key: str, serial: Serial, ts_ms: int) -> None:
         if self._keys is None:
             self._keys = IdempotencyWindow()
-        expires_ms = message.ts_ms + int(self.rules.idempotency_s * 1000)
-        self._keys.remember(message.user, message.id, message.serial, expires_ms)
+        expires_ms = ts_ms + int(self.rules.idempotency_s * 1000)
+        self._keys.remember(user, key, serial, expires_ms)
 
     def _on_committed(self, waiting: Waiting, error: StorageError | None) -> None:
         waiting.ready = True

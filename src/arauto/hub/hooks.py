@@ -6,7 +6,7 @@ registry. Every feature can export its state as bytes and import it again, for h
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from arauto.hub.channel import Channel
     from arauto.hub.subscriber import Subscriber
 
-__all__ = ["Committer", "Feature", "FeatureSpec", "Recent", "overrides"]
+__all__ = ["Committer", "Feature", "FeatureSpec", "Recent", "Resumed", "overrides"]
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -88,6 +88,18 @@ class Recent(Feature):
         raise NotImplementedError
 
 
+class Resumed(NamedTuple):
+    """What the store knows of a channel that opens."""
+
+    last: Serial
+    ts_ms: int
+    """The time of the last message."""
+    latest: Sequence[Message]
+    """The latest messages, oldest first."""
+    keys: Sequence[tuple[str, str, Serial, int]]
+    """(user, key, serial, time) of older messages whose idempotency keys still count, oldest first."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Committer(Feature):
     """A feature that makes messages durable before they are delivered: store."""
@@ -107,8 +119,8 @@ class Committer(Feature):
         """Whether every message is committed, so that the store alone can prove completeness."""
         raise NotImplementedError
 
-    async def resume(self) -> tuple[Serial, int, Sequence[Message]] | None:
-        """Where the stored messages end: last serial, its time, and the latest messages, oldest first."""
+    async def resume(self) -> Resumed | None:
+        """Where the stored messages end; None if there are none."""
         raise NotImplementedError
 
 

@@ -127,7 +127,8 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A page of stored messages of one channel, in serial order (or its reverse).
 
     `since` and `until` are exclusive (all epochs; serials order by epoch, then offset); `from_ms` and
-    `to_ms` inclusive, 0 = open. Messages whose `expires_ms` is not 0 and ≤ `now_ms` are left out.
+    `to_ms` inclusive, 0 = open; they rely on `Message.ts_ms` never going back within a channel.
+    Messages whose `expires_ms` is not 0 and ≤ `now_ms` are left out.
     """
 
     hub: str

@@ -1,6 +1,7 @@
 """What every journal promises: order, durability, numbering, history, trimming, tenancy."""
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -118,6 +119,23 @@ async def test_history_bounds_by_time_are_inclusive_and_zero_is_open(storage: St
     assert await offsets(journal, to_ms=1002) == [1, 2]
     assert await offsets(journal, from_ms=1011) == []
     assert await offsets(journal, from_ms=1003, since=5, to_ms=1008, until=8) == [6, 7]
+
+
+async def test_any_range_of_time_finds_exactly_its_messages(storage: Storage) -> None:
+    """Long enough for the marks that databases use to find a time, with many messages at one time."""
+    entries = [message(i % 200 + 1, epoch=7 + i // 200, ts_ms=1 + i // 3) for i in range(400)]
+    await append_all(storage.journal, entries)
+    edges = [0, 1, 2, 20, 21, 40, 41, 66, 67, 68, 100, 133, 134, 135]
+    for from_ms, to_ms in itertools.product(edges, edges):
+        fields = {"from_ms": from_ms, "to_ms": to_ms, "since": Serial(7, 10)}
+        expected = [
+            e.to_message()
+            for e in entries
+            if (e.epoch, e.offset) > (7, 10) and from_ms <= e.ts_ms <= (to_ms or 999)
+        ]
+        assert await storage.journal.history(query(limit=1000, **fields)) == expected
+        back = await storage.journal.history(query(limit=5, direction=Direction.BACKWARD, **fields))
+        assert back == expected[::-1][:5]
 
 
 async def test_history_pages_meet_without_gap_or_overlap_in_both_directions(

@@ -179,6 +179,27 @@ async def test_the_message_says_what_is_missing_and_how_to_go_on(
     await storage.close()
 
 
+async def test_a_backup_made_while_the_node_runs_can_be_restored(tmp_path: Path) -> None:
+    storage = await open_sqlite(tmp_path / "data", "n", FakeClock())
+    await append_all(storage.journal, [message(i) for i in range(1, 101)])
+
+    def back_up() -> None:
+        (tmp_path / "restored").mkdir()
+        source = sqlite3.connect(tmp_path / "data" / DATABASE_NAME)
+        copy = sqlite3.connect(tmp_path / "restored" / DATABASE_NAME)
+        source.backup(copy)
+        source.close()
+        copy.close()
+
+    await asyncio.to_thread(back_up)
+    await append_all(storage.journal, [message(101)])
+    await storage.close()
+    restored = await open_sqlite(tmp_path / "restored", "n", FakeClock())
+    assert restored.journal.last_seq == 100
+    assert await append_all(restored.journal, [message(500)]) == [None]
+    await restored.close()
+
+
 async def test_a_damaged_mark_does_not_stand_in_the_way(
     originals: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -28,6 +28,14 @@ _HISTORY_BY_DIRECTION = {
     Direction.FORWARD: _HISTORY % {"order": "ASC"},
     Direction.BACKWARD: _HISTORY % {"order": "DESC"},
 }
+# Signposts (see schema.py) lead near a time: nothing up to the last one before it, and nothing from the
+# first one after it, can belong to the range.
+_SIGNPOST = """
+    SELECT epoch, "offset" FROM journal
+    WHERE kind = 1 AND "offset" % 61 = 0 AND hub = $1 AND channel = $2 AND ts_ms {side} $3
+    ORDER BY ts_ms {order}, epoch {order}, "offset" {order} LIMIT 1"""
+_LAST_BEFORE = _SIGNPOST.format(side="<", order="DESC")
+_FIRST_AFTER = _SIGNPOST.format(side=">", order="ASC")
 _LAST = """
     SELECT epoch, "offset", ts_ms FROM journal WHERE kind = 1 AND hub = $1 AND channel = $2
     ORDER BY epoch DESC, "offset" DESC LIMIT 1"""
@@ -46,6 +54,8 @@ _EXPIRED = """
           AND new.channel = old.channel AND (new.epoch, new."offset") > (old.epoch, old."offset"))
     ORDER BY expires_ms, seq LIMIT $6"""
 
+_START = Serial(-1, -1)
+_END = Serial(INT_MAX, INT_MAX)
 _PLACE = ("journal",)
 _TRIM_WINDOW = 2_000  # rows per step, so that appends get their turn between steps
 _TRIM_LIST = 200
@@ -71,23 +81,35 @@ class SqlJournal:
         await self._queue.flush()
 
     async def history(self, query: HistoryQuery) -> list[Message]:
-        since = query.since or Serial(-1, -1)
+        since, until = await self._bounds(query)
         # An exclusive end becomes an inclusive one, so that "no end" can be the largest serial there is.
-        until = Serial(INT_MAX, INT_MAX) if query.until is None else _before(query.until)
+        last = _END if until is None else Serial(until.epoch, until.offset - 1)
         rows = await self._engine.fetch(
             _HISTORY_BY_DIRECTION[query.direction],
             query.hub,
             query.channel,
             since.epoch,
             since.offset,
-            until.epoch,
-            until.offset,
+            last.epoch,
+            last.offset,
             query.from_ms,
             query.to_ms or INT_MAX,
             query.now_ms,
             query.limit,
         )
         return [entry_of(row).to_message() for row in rows]
+
+    async def _bounds(self, query: HistoryQuery) -> tuple[Serial, Serial | None]:
+        """Return the serials to look between, both exclusive: as asked for, drawn in around the times."""
+        since, until = query.since or _START, query.until
+        place = (query.hub, query.channel)
+        if query.from_ms:
+            for epoch, offset in await self._engine.fetch(_LAST_BEFORE, *place, query.from_ms):
+                since = max(since, Serial(epoch, offset))
+        if query.to_ms:
+            for epoch, offset in await self._engine.fetch(_FIRST_AFTER, *place, query.to_ms):
+                until = min(until or _END, Serial(epoch, offset))
+        return since, until
 
     async def last(self, hub: str, channel: str) -> LastPlace | None:
         rows = await self._engine.fetch(_LAST, hub, channel)
@@ -127,10 +149,6 @@ class SqlJournal:
 
     async def close(self) -> None:
         await self._engine.close()
-
-
-def _before(serial: Serial) -> Serial:
-    return Serial(serial.epoch, serial.offset - 1)
 
 
 def _delete_range(node: int, after: int, upto: int) -> Generator[Query, list[Row], int]:

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 DATABASE_NAME = "arauto.db"
 _VERSION_MIN = (3, 37, 0)  # strict tables, RETURNING
-_CHECK_BYTES_MAX = 128 * 1024 * 1024
+_CHECK_BYTES_MAX = 64 * 1024 * 1024  # about a second
 
 
 class _SqliteEngine:

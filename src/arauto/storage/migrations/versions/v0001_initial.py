@@ -70,7 +70,13 @@ def _create_journal() -> None:
         sqlite_strict=True,
     )
     _create_partial_index(
-        "journal_message", "journal", ["hub", "channel", "epoch", "offset", "ts_ms"], "kind = 1"
+        "journal_message", "journal", ["hub", "channel", "epoch", "offset"], "kind = 1"
+    )
+    _create_partial_index(
+        "journal_signpost",
+        "journal",
+        ["hub", "channel", "ts_ms", "epoch", "offset"],
+        'kind = 1 AND "offset" % 61 = 0',
     )
     _create_partial_index(
         "journal_expiry", "journal", ["node", "expires_ms", "seq"], "kind = 1 AND expires_ms > 0"

@@ -1,0 +1,46 @@
+"""No query of the journal reads more than it needs: each goes through the index made for it."""
+
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from arauto.model import Direction
+from arauto.storage import migrate
+from arauto.storage.sql import journal
+from arauto.storage.sqlite.connection import to_sqlite
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> sqlite3.Connection:
+    path = tmp_path / "plans.db"
+    migrate.upgrade(migrate.sqlite_url(path))
+    return sqlite3.connect(path)
+
+
+@pytest.mark.parametrize(
+    ("sql", "indexes"),
+    [
+        (journal._HISTORY_BY_DIRECTION[Direction.FORWARD], ["journal_message"]),
+        (journal._HISTORY_BY_DIRECTION[Direction.BACKWARD], ["journal_message"]),
+        (journal._LAST, ["journal_message"]),
+        (journal._LAST_BEFORE, ["journal_signpost"]),
+        (journal._FIRST_AFTER, ["journal_signpost"]),
+        (journal._READ, ["sqlite_autoindex_journal_1"]),
+        (journal._TRIM_OTHERS, ["sqlite_autoindex_journal_1"]),
+        (journal._EXPIRED, ["journal_expiry", "journal_message"]),
+        (journal._DELETE_LIST, ["sqlite_autoindex_journal_1"]),
+    ],
+)
+def test_each_statement_uses_its_index_and_sorts_nothing(
+    database: sqlite3.Connection, sql: str, indexes: list[str]
+) -> None:
+    count = max(int(number) for number in re.findall(r"\$(\d+)", sql))
+    plan = database.execute("EXPLAIN QUERY PLAN " + to_sqlite(sql), [1] * count).fetchall()
+    database.close()
+    steps = "\n".join(row[3] for row in plan)
+    assert "SCAN" not in steps
+    assert "TEMP B-TREE" not in steps
+    for index in indexes:
+        assert f"INDEX {index} " in steps

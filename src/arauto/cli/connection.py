@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
+from arauto.cli.console import errors
 from arauto.cli.printable import printable
 from arauto.client import Client, ConnectionLostError, RequestTimeoutError, State, Tuning
 from arauto.errors import ArautoError
@@ -143,8 +143,7 @@ def fail(error: ArautoError, url: str) -> NoReturn:
         field = f"{error.field}: " if error.field else ""
         said = f"refused: {field}{error.message} ({int(error.code)} {error.code.name})"
         code = EXIT_REFUSED
-    console = Console(stderr=True)
-    console.print(Text(printable(said), style="red"), soft_wrap=True)
+    say(said, "red")
     if isinstance(error, ConnectionLostError):
         say("Is a node running there? `arauto demo` starts one to try things with.")
     raise typer.Exit(code)
@@ -152,7 +151,7 @@ def fail(error: ArautoError, url: str) -> NoReturn:
 
 def say(text: str, style: str = "dim") -> None:
     """A line beside the output proper, for the person who watches."""
-    Console(stderr=True).print(Text(printable(text), style=style), soft_wrap=True)
+    errors().print(Text(printable(text), style=style))
 
 
 class _Told(logging.Handler):

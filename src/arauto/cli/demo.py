@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from arauto.cli.console import Output, errors, forget_output
 from arauto.cli.demo_view import Meter, picture, plain_line
 from arauto.cli.ports import explain, is_taken
 from arauto.cli.signals import run_until_asked, stop_signals
@@ -28,6 +29,7 @@ from arauto.demo.world import CITIES, Shop
 from arauto.entropy import SeededEntropy, SystemEntropy
 from arauto.errors import ArautoError
 from arauto.node import Node
+from arauto.telemetry.log import configure_logging
 
 __all__ = ["demo"]
 
@@ -72,7 +74,7 @@ def demo(
 
     Exit code 0: stopped. 1: could not start.
     """
-    console = Console(highlight=False, soft_wrap=True)
+    console = Output()
     with _directory(keep) as directory:
         secret = SystemEntropy().token(48)
         config = demo_config(
@@ -86,6 +88,8 @@ def demo(
             uvloop.run(show.run(seconds))
         except ArautoError as error:
             _fail(error.message)
+        except BrokenPipeError:
+            forget_output()
         except OSError as error:
             _fail(explain(error, config))
         kept = f"data kept in {directory}" if keep else "data removed"
@@ -109,7 +113,7 @@ def _choose_port(port: int, is_wish: bool, console: Console) -> int:
 
 
 def _fail(why: str) -> None:
-    Console(stderr=True, soft_wrap=True).print(Text.assemble(("could not start: ", "red"), why))
+    errors().print(Text.assemble(("could not start: ", "red"), why))
     raise typer.Exit(EXIT_FAILED)
 
 
@@ -135,6 +139,8 @@ class _Demo:
         """
         with stop_signals() as asked:
             node = Node(self._config)
+            debug = self._config.debug
+            configure_logging(level=debug.level, format=debug.format, secrets=[self._secret])
             await node.start()
             try:
                 for line in _instructions(node, shops=bool(self._cities)):
@@ -143,8 +149,8 @@ class _Demo:
                     asyncio.get_running_loop().call_later(seconds, asked.set)
                 await run_until_asked(self._play(node), asked)
             finally:
-                total = node.metrics.total()
-                self.summary = f"{total.publishes} messages were published"
+                count = node.metrics.total().publishes
+                self.summary = f"{count} message{' was' if count == 1 else 's were'} published"
                 await node.stop()
 
     async def _play(self, node: Node) -> None:
@@ -162,8 +168,8 @@ class _Demo:
                     entropy = SeededEntropy(self._seed + number)
                     shop = Shop(city, entropy)
                     tasks.create_task(run_shop(shop, make_client, clock, entropy))
-        except* ArautoError as group:
-            raise group.exceptions[0] from None
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
 
     async def _watch(self, office: Client) -> None:
         """Remember the last messages of all channels."""
@@ -187,6 +193,14 @@ class _Demo:
                 await asyncio.sleep(1 / _PICTURES_PER_S)
 
 
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong first, out of its wrappings: the rest is what followed from it."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 def _instructions(node: Node, *, shops: bool) -> Iterator[Text]:
     """What to try, ready to be pasted."""
     port = node.port.port
@@ -196,6 +210,8 @@ def _instructions(node: Node, *, shops: bool) -> Iterator[Text]:
     yield Text.assemble(("Arauto demo", "bold green"), title, (" Ctrl-C stops it.", "bold"))
     yield Text()
     yield Text.assemble(("  address  ", "bold"), f"ws://{_HOST}:{port}, hub {HUB}")
+    admin = f"http://{_HOST}:{node.admin_port.port}, token {node.admin_token}"
+    yield Text.assemble(("  admin    ", "bold"), admin)
     yield Text()
     yield Text("In another terminal, from this directory:", style="dim")
     tries = (

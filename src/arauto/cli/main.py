@@ -4,7 +4,6 @@ A command's module is imported when that command is called and not before: `arau
 `arauto --help` must not wait for the node's parts to load.
 """
 
-import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -115,10 +114,6 @@ def main() -> None:
         sys.exit(EXIT_ERROR)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough. What is still buffered has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_ERROR)
 
 
 if __name__ == "__main__":

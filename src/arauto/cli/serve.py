@@ -1,6 +1,7 @@
 """`arauto serve`: run a node until it is told to stop."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,18 +11,29 @@ from rich.console import Console
 from rich.text import Text
 
 from arauto.cli.collector import tune_collector
+from arauto.cli.console import errors
 from arauto.cli.ports import explain
 from arauto.cli.signals import stop_signals
 from arauto.cli.summary import describe
+from arauto.config.base import secret_values
 from arauto.config.load import examine, find_file
 from arauto.config.problems import Problem
 from arauto.config.schema import Config
 from arauto.errors import ArautoError
 from arauto.node import Node
+from arauto.telemetry.log import configure_logging
 
 __all__ = ["serve"]
 
 EXIT_FAILED, EXIT_INVALID = 1, 2
+
+#: Option → the variable it stands for.
+_VARIABLES = {
+    "--host": "ARAUTO_CONNECTION__HOST",
+    "--port": "ARAUTO_CONNECTION__PORT",
+    "--data-dir": "ARAUTO_STORAGE__DATA_DIR",
+    "--log-level": "ARAUTO_DEBUG__LEVEL",
+}
 
 _ConfigFile = Annotated[
     Path | None,
@@ -63,20 +75,15 @@ def serve(
 
     Exit code 0: stopped as asked. 1: could not start. 2: the configuration is invalid.
     """
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    given = {
-        "ARAUTO_CONNECTION__HOST": host,
-        "ARAUTO_CONNECTION__PORT": port,
-        "ARAUTO_STORAGE__DATA_DIR": data_dir,
-        "ARAUTO_DEBUG__LEVEL": log_level,
-    }
+    console = errors()
+    given = {"--host": host, "--port": port, "--data-dir": data_dir, "--log-level": log_level}
     # Options are variables that win over those of the environment: one way in, checked in one place.
-    options = {name: str(value) for name, value in given.items() if value is not None}
+    options = {_VARIABLES[name]: str(value) for name, value in given.items() if value is not None}
     environ = {**os.environ, **options}
     report = examine(config or find_file(environ), environ)
-    _show(console, report.warnings, "warning", "yellow")
+    _show(console, report.warnings, Text("warning: ", "yellow"), options)
     if report.problems:
-        _show(console, report.problems, "invalid configuration", "red")
+        _show(console, report.problems, Text("invalid configuration: ", "red"), options)
         raise typer.Exit(EXIT_INVALID)
     try:
         uvloop.run(_serve(report.config, console))
@@ -86,9 +93,16 @@ def serve(
         _fail(console, explain(error, report.config))
 
 
-def _show(console: Console, problems: tuple[Problem, ...], what: str, style: str) -> None:
+def _show(
+    console: Console, problems: tuple[Problem, ...], what: Text, options: Mapping[str, str]
+) -> None:
     for problem in problems:
-        console.print(Text.assemble((f"{what}: ", style), str(problem)))
+        variable, text = problem.place.variable, str(problem)
+        if variable in options:
+            # Whoever wrote an option knows nothing of the variable it stands for.
+            option = next(name for name, stands_for in _VARIABLES.items() if stands_for == variable)
+            text = option + text.removeprefix(variable)
+        console.print(Text.assemble(what, text))
 
 
 def _fail(console: Console, why: str) -> None:
@@ -99,6 +113,11 @@ def _fail(console: Console, why: str) -> None:
 async def _serve(config: Config, console: Console) -> None:
     with stop_signals() as asked:
         node = Node(config)
+        configure_logging(
+            level=config.debug.level,
+            format=config.debug.format,
+            secrets=[*secret_values(config), *node.generated_secrets],
+        )
         await node.start()
         tune_collector()
         try:
@@ -117,10 +136,11 @@ def _say_what_is_open(node: Node, console: Console) -> None:
     lines = describe(
         config,
         port=node.port.port,
-        admin_port=getattr(node, "admin_port", 0),
-        made_up_token="" if config.admin.token else getattr(node, "admin_token", ""),
+        admin_port=node.admin_port.port,
+        made_up_token="" if config.admin.token else node.admin_token,
     )
     for line in lines:
         style = "yellow" if line.is_open else ""
         console.print(Text.assemble((f"  {line.name:<9} ", "bold"), (line.value, style)))
-        console.print(Text(f"            {line.hint}", style="dim"))
+        for hint in line.hints:
+            console.print(Text(f"            {hint}", style="dim"))

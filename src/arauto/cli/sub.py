@@ -4,7 +4,6 @@ import asyncio
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from arauto.cli.connection import (
     DEFAULT_URL,
@@ -20,6 +19,7 @@ from arauto.cli.connection import (
     say,
     show_client_log,
 )
+from arauto.cli.console import Output, forget_output
 from arauto.cli.messages import JsonPrinter, Printer, TextPrinter, format_serial, parse_serial
 from arauto.cli.printable import printable
 from arauto.cli.signals import run_until_asked, stop_signals
@@ -94,7 +94,7 @@ def sub(
         timeout_s=timeout,
         on_state_change=show_client_log(quiet),
     )
-    printer: Printer = JsonPrinter() if as_json else TextPrinter(Console(highlight=False))
+    printer: Printer = JsonPrinter() if as_json else TextPrinter(Output())
     watch = Watch(
         client,
         printer,
@@ -108,6 +108,9 @@ def sub(
         asyncio.run(_run(watch, list(dict.fromkeys(channels)), f"{hub} at {url}"))
     except ArautoError as error:
         fail(error, url)
+    except BrokenPipeError:
+        forget_output()
+        return
     if watch.last is not None and len(channels) == 1 and not quiet:
         say(f"to continue from here: --since {format_serial(watch.last)}")
 

@@ -15,8 +15,8 @@ class Line(msgspec.Struct, frozen=True):
 
     name: str
     value: str
-    hint: str
-    """How to change it."""
+    hints: tuple[str, ...]
+    """What to know about it, and how to change it."""
     is_open: bool = False
     """Whether more than this machine, or more than those who were let in, can use it."""
 
@@ -35,18 +35,19 @@ def describe(config: Config, *, port: int, admin_port: int, made_up_token: str) 
     yield Line(
         "clients",
         f"{scheme}://{_host(connection.host)}:{port}",
-        f"WebSocket /v1/ws, SSE /v1/sse, HTTP /v1/publish; {_reach(connection.host, 'connection')}",
+        (
+            "WebSocket /v1/ws, SSE /v1/sse, HTTP /v1/publish",
+            _reach(connection.host, "connection"),
+        ),
         not _is_loopback(connection.host),
     )
-    token = (
-        f"token {made_up_token} for this run only; set admin.token"
-        if made_up_token
-        else "with the bearer token in admin.token"
-    )
+    access = "bearer token: admin.token of the configuration"
+    if made_up_token:
+        access = f"bearer token {made_up_token}, for this run; admin.token sets one"
     yield Line(
         "admin",
         f"http://{_host(config.admin.host)}:{admin_port}",
-        f"{token}; {_reach(config.admin.host, 'admin')}",
+        (access, _reach(config.admin.host, "admin")),
         not _is_loopback(config.admin.host),
     )
     yield _storage(config)
@@ -57,12 +58,13 @@ def describe(config: Config, *, port: int, admin_port: int, made_up_token: str) 
 def _storage(config: Config) -> Line:
     storage = config.storage
     if storage.kind == "sqlite":
-        return Line("storage", f"SQLite in {storage.data_dir}", "storage.dataDir moves it")
+        return Line("storage", f"SQLite in {storage.data_dir}", ("storage.dataDir moves it",))
     if storage.kind == "memory":
-        return Line("storage", "memory", "all is forgotten at the end; storage.kind changes that")
+        forgotten = "all is forgotten at the end; storage.kind changes that"
+        return Line("storage", "memory", (forgotten,))
     postgres = storage.postgres
     where = f"{_host(postgres.host)}:{postgres.port}/{postgres.database}"
-    return Line("storage", f"PostgreSQL at {where}", "storage.postgres moves it")
+    return Line("storage", f"PostgreSQL at {where}", ("storage.postgres moves it",))
 
 
 def _hubs(config: Config) -> Line:
@@ -70,10 +72,11 @@ def _hubs(config: Config) -> Line:
         return Line(
             "hubs",
             "made on first use, by anyone who can connect",
-            "engine.allowDynamicHubs: false closes that",
+            ("engine.allowDynamicHubs: false closes that",),
             is_open=True,
         )
-    return Line("hubs", "only those an administrator made", "engine.allowDynamicHubs opens that")
+    opens = "engine.allowDynamicHubs: true opens that"
+    return Line("hubs", "only those an administrator made", (opens,))
 
 
 def _channels(config: Config) -> Line:
@@ -86,14 +89,14 @@ def _channels(config: Config) -> Line:
         value = "anyone may subscribe; publishing needs a grant"
     else:
         value = "closed: subscribing and publishing need a grant or rules"
-    hint = "hub.defaults.defaultPublic, hub.defaultRules.clientPublish"
-    return Line("channels", value, hint, is_open=readable)
+    changes = "hub.defaults.defaultPublic and hub.defaultRules.clientPublish change that"
+    return Line("channels", value, (changes,), is_open=readable)
 
 
 def _reach(host: str, category: str) -> str:
     if _is_loopback(host):
         return "only from this machine"
-    return f"open to the network, {category}.host closes that"
+    return f"open to the network; {category}.host closes that"
 
 
 def _is_loopback(host: str) -> bool:

@@ -24,6 +24,8 @@ _QUEUE_BYTES_MAX = 64 * 1024 * 1024
 #: Where patterns overlap a message reaches each of them; so many are remembered to show it once.
 _RECENT_LEN_MAX = 10_000
 
+_START = Serial(-1, 0)
+
 
 def is_document(channel: str) -> bool:
     """Whether the channel holds a document."""
@@ -68,7 +70,7 @@ class Watch:
         self._presence = presence
         self._tell: Callable[..., None] = tell or (lambda *_: None)
         self._enough = asyncio.Event()
-        self._places: dict[str, Serial | None] = {}
+        self._past: dict[str, Serial] = {}
         """Where the past of a channel that was shown ends."""
         self._recent = _Recent()
         self.last: Serial | None = None
@@ -81,36 +83,46 @@ class Watch:
             ArautoError: the node refused something, or cannot be reached.
         """
         async with self._client, AsyncExitStack() as stack:
-            work = []
-            if self._history:
-                for channel in channels:
-                    self._places[channel] = await self._show_history(channel)
-                if self._enough.is_set():
-                    return
+            subscriptions: list[Subscription] = []
+            documents: list[Document] = []
             for channel in channels:
                 if is_document(channel):
                     document = await stack.enter_async_context(self._client.document(channel))
-                    work += [self._show_document(document), self._show(document.subscription)]
+                    documents.append(document)
+                    subscriptions.append(document.subscription)
                 else:
-                    work.append(self._show(await self._subscribe(channel)))
-            self._tell(f"subscribed to {', '.join(channels)} on hub {where}; Ctrl-C ends")
-            tasks = [asyncio.ensure_future(each) for each in (*work, self._enough.wait())]
-            try:
-                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-            for task in done:
-                task.result()
+                    subscriptions.append(await self._subscribe(channel))
+            if self._history:
+                # After subscribing, so that nothing falls between the past and the present.
+                for channel in channels:
+                    await self._show_history(channel)
+            if not self._enough.is_set():
+                self._tell(f"subscribed to {', '.join(channels)} on hub {where}; Ctrl-C ends")
+                await self._show_all(subscriptions, documents)
+
+    async def _show_all(self, subscriptions: list[Subscription], documents: list[Document]) -> None:
+        """Show what comes until there is enough, or something ends for a reason of its own."""
+        tasks = [asyncio.ensure_future(self._show(each)) for each in subscriptions]
+        tasks += [asyncio.ensure_future(self._show_document(each)) for each in documents]
+        enough = asyncio.ensure_future(self._enough.wait())
+        try:
+            await asyncio.wait([enough, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()
+        finally:
+            for each in (enough, *tasks):
+                each.cancel()
+            await asyncio.gather(enough, *tasks, return_exceptions=True)
 
     async def _subscribe(self, channel: str) -> Subscription:
         if self._presence and not (is_pattern(channel) or is_topic(channel)):
             # The list comes with the subscription; this refuses aloud where there is none.
             await self._client.presence(channel)
+        since = self._since
         subscription = self._client.subscribe(
             channel,
-            since=self._places.get(channel, self._since),
+            since={channel: since} if since is not None and is_topic(channel) else since,
             overflow=Overflow.DROP_OLDEST,
             queue_len_max=_QUEUE_LEN_MAX,
             queue_bytes_max=_QUEUE_BYTES_MAX,
@@ -118,25 +130,23 @@ class Watch:
         )
         return await subscription.ready()
 
-    async def _show_history(self, channel: str) -> Serial | None:
-        """Show the last messages; return the place after which the live ones follow."""
-        pages = self._client.history(channel, limit=self._history, direction=Direction.BACKWARD)
-        place: Serial | None = None
-        messages: list[Received] = []
-        async for page in pages.pages():
-            place = place or page.serial
-            messages += page.messages
+    async def _show_history(self, channel: str) -> None:
+        """Show the last messages; those of them that arrive live as well are left out then."""
+        history = self._client.history(channel, limit=self._history, direction=Direction.BACKWARD)
+        messages = [message async for message in history]
         for message in reversed(messages):
             self._take(message)
+        if messages:
+            self._past[channel] = messages[0].serial
         self._printer.flush()
-        return place
 
     async def _show(self, subscription: Subscription) -> None:
         while batch := await subscription.take(_TAKE_LEN):
             for message in batch:
                 for gap in message.missed:
                     self._printer.gap(gap)
-                self._take(message)
+                if message.serial > self._past.get(message.channel, _START):
+                    self._take(message)
             self._printer.flush()
             # A full terminal or pipe blocks us here; let heartbeats and signals through in between.
             await asyncio.sleep(0)

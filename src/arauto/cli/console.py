@@ -1,0 +1,28 @@
+"""The consoles of the commands: plain about colours, and without opinions on what a closed pipe means."""
+
+import os
+import sys
+
+from rich.console import Console
+
+__all__ = ["Output", "errors", "forget_output"]
+
+
+class Output(Console):
+    """Standard output. Where its reader has left, BrokenPipeError says so, as it does without rich."""
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False, soft_wrap=True)
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def forget_output() -> None:
+    """Whoever read our output has seen enough, and what is still buffered has nowhere to go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def errors() -> Console:
+    """Standard error: what is said beside the output proper."""
+    return Console(stderr=True, highlight=False, soft_wrap=True)

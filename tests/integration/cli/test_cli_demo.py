@@ -1,0 +1,165 @@
+"""`arauto demo`: what it prints is true, and the lines it tells people to paste work."""
+
+import asyncio
+import fcntl
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import socket
+import struct
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.conftest import Run
+from tests.integration.cli.processes import Command
+
+_ANYWHERE = ("demo", "--port", "0", "--seed", "1")
+
+
+@pytest.fixture
+def no_8080() -> Iterator[None]:
+    """Somebody listens on the usual port: we do, unless somebody else does already."""
+    with ExitStack() as stack:
+        sock = stack.enter_context(socket.socket())
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with suppress(OSError):
+            sock.bind(("127.0.0.1", 8080))
+            sock.listen()
+        yield
+
+
+def contents(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
+
+
+async def pasteable(demo: Command, name: str) -> str:
+    """One of the lines that the demo tells people to try."""
+    line = await demo.line(f"  {name:<9}")
+    return line[11:]
+
+
+async def test_every_line_it_shows_works_when_pasted(run: Run, paste: Run) -> None:
+    demo = await run(*_ANYWHERE)
+    watch = await paste(await pasteable(demo, "watch"))
+    board = await paste(f"{await pasteable(demo, 'document')} --json -n 2")
+    await watch.line("subscribed to stock:*, /orders on hub shop")
+    await watch.line(" stock:")
+    await watch.line(" /orders/pt/")
+    assert await board.ended() == 0, board
+    whole, changed = (json.loads(line)["event"] for line in board.out)
+    assert (whole, changed) == ("document_get", "document_updated")
+    presence = await paste(await pasteable(demo, "presence"))
+    await presence.line("porto")
+    hello = (await pasteable(demo, "publish")).replace(" pub hello ", " pub stock:hello ")
+    published = await paste(hello)
+    assert await published.ended() == 0, published
+    assert (await watch.line(" stock:hello ")).endswith("#1 Bom dia")
+    history = await paste(f"{await pasteable(demo, 'history')} -n 1")
+    assert await history.ended() == 0, history
+    assert '"order": "PO-' in history.out[0]
+    demo.interrupt()
+    assert await demo.ended() == 0, demo
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+async def test_the_line_for_curl_works_when_pasted(run: Run, paste: Run) -> None:
+    demo = await run(*_ANYWHERE)
+    stream = await paste(f"{await pasteable(demo, 'SSE')} -sS")
+    assert "/orders/pt/" in await stream.line("id: 1;")
+    assert json.loads((await stream.line('data: {"event":"publish"'))[6:])["channel"]
+
+
+async def test_it_ends_after_its_seconds_and_leaves_nothing_behind(
+    run: Run, tmp_path: Path
+) -> None:
+    demo = await run(*_ANYWHERE, "--seconds", "3", environ={"TMPDIR": str(tmp_path)})
+    await demo.line("Ctrl-C stops it")
+    [made] = contents(tmp_path)
+    assert made.startswith("arauto-demo-")
+    assert await demo.ended() == 0, demo
+    figures = re.search(r"5 sessions, \d+ channels, \d+ published", "\n".join(demo.out))
+    assert figures, demo
+    assert re.fullmatch(r"stopped; \d+ messages were published, data removed", demo.out[-1])
+    assert contents(tmp_path) == []
+    assert demo.err == []
+
+
+async def test_a_taken_port_is_replaced_aloud(run: Run, paste: Run, no_8080: None) -> None:
+    demo = await run("demo", "--no-traffic")
+    await demo.line("port 8080 is taken, so the demo uses another one")
+    await demo.line("a node, and no shops")
+    line = await pasteable(demo, "publish")
+    assert " --url ws://127.0.0.1:" in line
+    published = await paste(line)
+    assert await published.ended() == 0, published
+
+
+async def test_a_port_that_was_asked_for_is_not_replaced(run: Run) -> None:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        port = sock.getsockname()[1]
+        demo = await run("demo", "--port", str(port))
+        assert await demo.ended() == 1
+    assert demo.err == [
+        f"could not start: port {port} on 127.0.0.1 is used by another program; "
+        "choose another with --port"
+    ]
+
+
+async def test_kept_data_is_there_the_next_time(run: Run, paste: Run, tmp_path: Path) -> None:
+    first = await run("demo", "--port", "0", "--no-traffic", "--keep")
+    published = await paste(await pasteable(first, "publish"))
+    assert await published.ended() == 0, published
+    first.interrupt(signal.SIGTERM)
+    assert await first.ended() == 0, first
+    assert first.out[-1] == "stopped; 1 message was published, data kept in .arauto-demo"
+    assert (tmp_path / ".arauto-demo" / "arauto.db").exists()
+    second = await run("demo", "--port", "0", "--no-traffic", "--keep")
+    history = (await pasteable(second, "history")).replace("/orders/pt/porto", "hello")
+    read = await paste(f"{history} -n 1")
+    assert await read.ended() == 0, read
+    assert read.out[0].endswith("#1 Bom dia")
+
+
+async def test_on_a_terminal_it_shows_a_picture_that_fits(tmp_path: Path) -> None:
+    width = 80
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, width, 0, 0))
+    environ = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "CI")}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "arauto", *_ANYWHERE, "--seconds", "4"),
+        cwd=tmp_path,
+        env={**environ, "TERM": "xterm-256color"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = await asyncio.to_thread(_read_all, ours)
+    assert await process.wait() == 0, shown
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    # Lines to paste may be longer than the terminal; the picture may not.
+    picture = plain[plain.index("SSE") :].splitlines()[1:]
+    assert max(map(len, picture)) <= width
+    assert re.search(r"5 sessions   \d+ channels   \d+\.\d/s published", plain)
+    assert re.search(r"\d\d:\d\d:\d\d stock:\w+:\w+ +#\d+ \{\"level\"", plain)
+
+
+def _read_all(fd: int) -> str:
+    """Everything a terminal shows, until nobody writes to it any more."""
+    parts = []
+    with suppress(OSError):  # Linux says so when the last writer has left
+        while part := os.read(fd, 65_536):
+            parts.append(part)
+    os.close(fd)
+    return b"".join(parts).decode()

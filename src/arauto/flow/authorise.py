@@ -1,8 +1,8 @@
 """May this session do that? Pure decisions from rules, grants and names.
 
 Each access feature (anonymous, public, client publish, user channel, grants) is one small check that
-allows, refuses or has no say; the first that speaks decides, and if none does the answer is no. They are asked
-before a channel exists, so that nothing is made for someone who may not use it.
+allows, refuses or has no say; the first that speaks decides, and if none does the answer is no.
+They are asked before a channel exists, so that nothing is made for someone who may not use it.
 """
 
 from collections.abc import Callable

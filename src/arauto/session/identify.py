@@ -43,7 +43,9 @@ async def authenticate(session: "Session", credentials: bytes) -> Identity:
     now = session.hub.state.settings
     if (now.jwt, now.auth_provider) != (settings.jwt, settings.auth_provider):
         # Whoever was asked may no longer be the one to decide.
-        raise ArautoError(Code.AUTH_UNAVAILABLE, "the hub's authentication changed meanwhile; retry")
+        raise ArautoError(
+            Code.AUTH_UNAVAILABLE, "the hub's authentication changed meanwhile; retry"
+        )
     return identity
 
 

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import asyncpg
+import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from arauto.codec.events import (

@@ -1,14 +1,16 @@
 """The HTTP front of the admin API: a Litestar application behind the door. It translates and nothing else."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import structlog
 from litestar import Request, Response
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
+from litestar.types import Scope
 
 from arauto.admin.door import Door
 from arauto.admin.framework import LeanLitestar, StrictRequest, check_parameters, translated
@@ -24,6 +26,7 @@ from arauto.telemetry.metrics import Counters
 __all__ = ["ROUTES", "make_app"]
 
 _log = structlog.get_logger("arauto.admin")
+_KEY = "arauto"
 
 ROUTES: tuple[HTTPRouteHandler, ...] = (
     *system.ROUTES,
@@ -33,6 +36,15 @@ ROUTES: tuple[HTTPRouteHandler, ...] = (
     *live.ROUTES,
     *sessions.ROUTES,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """What the routes get of the node that a request came to. Travels with the request."""
+
+    ops: Operations
+    system: System
+    counters: Counters
 
 
 def make_app(
@@ -56,30 +68,53 @@ def make_app(
         healthy: whether the node serves.
         scrape: what `/metrics` shows; None turns it off.
     """
-    shown = System(healthy=healthy, scrape=scrape, describe=describe)
+    node = _Node(ops, System(healthy=healthy, scrape=scrape, describe=describe), counters)
+    framework = _framework()
 
-    def refuse(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
-        problem, status = _judge(error)
-        counters.refuse(int(problem.code))
-        headers = error.headers if isinstance(error, HTTPException) else None
-        return Response(problem_of(problem), status_code=status, headers=headers)
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await framework(cast("Scope", {**scope, _KEY: node}), receive, send)
 
-    app = LeanLitestar(
+    return Door(app, token=token, host=host, allowed_hosts=allowed_hosts, counters=counters)
+
+
+@cache
+def _framework() -> LeanLitestar:
+    """The routes, ready to be called. Made once: it takes a while, and tests start many nodes."""
+    return LeanLitestar(
         route_handlers=ROUTES,
         dependencies={
-            "ops": Provide(lambda: ops, sync_to_thread=False),
-            "system": Provide(lambda: shown, sync_to_thread=False),
+            "ops": Provide(_ops, sync_to_thread=False),
+            "system": Provide(_system, sync_to_thread=False),
             "by": Provide(_by, sync_to_thread=False),
         },
         request_class=StrictRequest,
         before_request=check_parameters,
-        exception_handlers={Exception: refuse, HTTPException: refuse},
+        exception_handlers={Exception: _refuse, HTTPException: _refuse},
         openapi_config=None,
         # The port has its own limit, which is the configured one.
         request_max_body_size=None,
         logging_config=None,
     )
-    return Door(app, token=token, host=host, allowed_hosts=allowed_hosts, counters=counters)
+
+
+def _node(request: Request[Any, Any, Any]) -> _Node:
+    found: _Node = request.scope[_KEY]  # type: ignore[literal-required]
+    return found
+
+
+def _ops(request: Request[Any, Any, Any]) -> Operations:
+    return _node(request).ops
+
+
+def _system(request: Request[Any, Any, Any]) -> System:
+    return _node(request).system
+
+
+def _refuse(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
+    problem, status = _judge(error)
+    _node(request).counters.refuse(int(problem.code))
+    headers = error.headers if isinstance(error, HTTPException) else None
+    return Response(problem_of(problem), status_code=status, headers=headers)
 
 
 @cache

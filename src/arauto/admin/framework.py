@@ -25,6 +25,8 @@ __all__ = ["LeanLitestar", "StrictRequest", "check_parameters", "translated"]
 _PARAMETERS_LEN_MAX = 20
 _MISSING = re.compile(r"Missing required \w+ parameter '(\w+)'")
 
+_WORD_START = re.compile(r"_([a-z])")
+
 
 class LeanLitestar(Litestar):
     """Without the plugins for pydantic and attrs: these would load them, fourteen megabytes, for nothing."""
@@ -36,6 +38,28 @@ class LeanLitestar(Litestar):
 
 class StrictRequest(Request[Any, Any, Any]):
     """A request whose body is exactly what its route asks for."""
+
+    _whole: bytes | None = None
+
+    async def body(self) -> bytes:
+        """All of it; the port has seen to it that it is not too large.
+
+        Raises:
+            ArautoError: CONNECTION_LOST if the client left before it had sent everything.
+        """
+        if self._whole is None:
+            parts = []
+            more = True
+            while more:
+                message = await self.receive()
+                if message["type"] != "http.request":
+                    raise ArautoError(
+                        Code.CONNECTION_LOST, "the client left before its request ended"
+                    )
+                parts.append(message.get("body", b""))
+                more = message.get("more_body", False)
+            self._whole = b"".join(parts)
+        return self._whole
 
     async def json(self) -> Any:
         handler = self.route_handler
@@ -91,8 +115,8 @@ def translated(error: HTTPException) -> ArautoError:
         key = str(first.get("key", ""))
         if key == "data":
             return bad_field("body", "is required")
-        rule = "is required" if first.get("message") == repr(key) else ""
-        return bad_field(key, rule or field_rule(str(first.get("message", "")))[1])
+        outside = _WORD_START.sub(lambda found: found[1].upper(), key)
+        return bad_field(outside, field_rule(str(first.get("message", "")))[1])
     missing = _MISSING.match(error.detail)
     if missing:
         return bad_field(missing[1], "is required")

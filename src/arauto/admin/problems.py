@@ -25,6 +25,7 @@ _STATUS = {
     Code.ORIGIN_DENIED: 403,
     Code.UNKNOWN_HUB: 404,
     Code.NOT_FOUND: 404,
+    Code.UNKNOWN_RULES: 409,
     Code.CONFLICT: 409,
     Code.FEATURE_OFF: 409,
     Code.WRONG_CHANNEL_TYPE: 409,

@@ -33,7 +33,11 @@ By = NamedDependency[str]
 
 # Patterns are for the description alone: the operations check names, and say which rule one breaks.
 _NAME = {"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"}
-_CHANNEL = {"minLength": 1, "maxLength": 255, "pattern": "^[^\\s*#]+$"}
+_CHANNEL = {
+    "minLength": 1,
+    "maxLength": 255,
+    "pattern": "^[^\\u0000-\\u0020\\u007f-\\u00a0\\u2028\\u2029\\ufeff*#]+$",
+}
 
 HubName = Annotated[str, PathParameter(description="The hub's name.", schema_extra=_NAME)]
 PartId = Annotated[str, PathParameter(description="The id.", schema_extra=_NAME)]

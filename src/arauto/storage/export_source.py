@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from arauto.errors import Code, StorageError
 from arauto.storage import migrate
-from arauto.storage.sql.rows import COLUMN_LIST, Row
+from arauto.storage.sql.rows import SELECT_ROWS, Row
 from arauto.storage.sqlite.connection import connect_reader, to_sqlite
 from arauto.storage.sqlite.errors import translate as sqlite_error
 
@@ -19,9 +19,7 @@ _CONNECT_TIMEOUT_S = 10.0
 _PARTITION = """
     SELECT node, trimmed_seq, coalesce((SELECT max(seq) FROM journal j WHERE j.node = p.node), 0)
     FROM journal_partition p WHERE name = $1"""
-_PAGE = f"""
-    SELECT {COLUMN_LIST} FROM journal WHERE node = $1 AND seq > $2 AND seq <= $3
-    ORDER BY seq LIMIT $4"""  # noqa: S608 - constants only
+_PAGE = f"{SELECT_ROWS} WHERE node = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4"
 
 
 class JournalSource(Protocol):

@@ -201,6 +201,17 @@ async def test_hubs_and_channels_do_not_see_each_other(storage: Storage) -> None
         assert await offsets(storage.journal, hub="a", channel=nobody) == []
 
 
+@pytest.mark.parametrize("bad", ["\ud800", "\udfff:x"])
+async def test_asking_for_impossible_names_finds_nothing_or_says_so(
+    storage: Storage, bad: str
+) -> None:
+    for call in (offsets(storage.journal, channel=bad), storage.journal.last("shop", bad)):
+        try:
+            assert not await call
+        except StorageError as exc:
+            assert exc.code is Code.STORAGE_FAILED  # noqa: PT017 - either answer is fine
+
+
 async def test_read_pages_by_seq(storage: Storage) -> None:
     await append_all(storage.journal, [message(i) for i in range(1, 8)])
     assert [seq for seq, _ in await storage.journal.read(0, 3)] == [1, 2, 3]

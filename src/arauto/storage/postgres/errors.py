@@ -54,4 +54,4 @@ def translate(error: BaseException) -> StorageError:
             Code.STORAGE_UNAVAILABLE,
             f"the database server cannot be reached ({type(error).__name__})",
         )
-    return StorageError(Code.STORAGE_FAILED, f"the write failed ({type(error).__name__})")
+    return StorageError(Code.STORAGE_FAILED, f"the operation failed ({type(error).__name__})")

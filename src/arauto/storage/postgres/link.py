@@ -59,11 +59,10 @@ class Link:
         """
         try:
             return await self._open()
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
+        except BaseException as exc:
             self.drop()
-            raise translate(exc) from exc
-        except BaseException:
-            self.drop()
+            if isinstance(exc, Exception):
+                raise translate(exc) from exc
             raise
 
     async def reopen(self, patience_s: float) -> tuple[int, int]:

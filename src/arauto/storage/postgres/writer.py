@@ -162,12 +162,7 @@ class PostgresWriter:
         """Ask the server what became of the commit in doubt; None if it never happened."""
         commit = self._doubt
         assert commit is not None
-        while self._link.connection is None:
-            try:
-                await self._reopen(_FOREVER_S)
-            except Exception as exc:  # a server that answers strangely while it recovers; ask again
-                if not is_lost(exc):
-                    raise
+        await self._reopen(_FOREVER_S)
         return self._done(commit) if (self._seq, self._writes) == commit[:2] else None
 
     async def _reopen(self, patience_s: float) -> None:

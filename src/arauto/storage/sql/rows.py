@@ -13,7 +13,16 @@ import msgspec
 from arauto.errors import Code, StorageError
 from arauto.storage.base import JournalEntry, Kind
 
-__all__ = ["COLUMNS", "COLUMN_LIST", "Row", "checksum", "entry_of", "rows_of", "size_of"]
+__all__ = [
+    "COLUMNS",
+    "COLUMN_LIST",
+    "SELECT_ROWS",
+    "Row",
+    "checksum",
+    "entry_of",
+    "rows_of",
+    "size_of",
+]
 
 Row = Sequence[Any]
 
@@ -40,6 +49,8 @@ COLUMNS = (
 )
 #: The same for a statement; quoted because `user` and `offset` are words of SQL.
 COLUMN_LIST = ", ".join(f'"{name}"' for name in COLUMNS)
+#: How every statement that reads whole rows begins.
+SELECT_ROWS = " ".join(("SELECT", COLUMN_LIST, "FROM journal"))
 
 _ENTRY_BYTES = 384  # the names, numbers and objects of an ordinary entry, without its payload
 

@@ -42,7 +42,7 @@ def translate(error: BaseException, directory: Path) -> StorageError:
     if isinstance(error, OSError) and error.errno in _BY_ERRNO:
         code, message = _BY_ERRNO[error.errno]
         return StorageError(code, f"{message}: {directory}")
-    return StorageError(Code.STORAGE_FAILED, f"the write failed ({type(error).__name__})")
+    return StorageError(Code.STORAGE_FAILED, f"the operation failed ({type(error).__name__})")
 
 
 def _from_sqlite(error: sqlite3.Error, directory: Path) -> StorageError:

@@ -52,7 +52,7 @@ class SqliteReaders:
                 self._mine.connection = connection
                 self._open.add(connection)
             return connection.execute(sql, params).fetchall()
-        except (sqlite3.Error, OSError, OverflowError) as exc:
+        except (sqlite3.Error, OSError, ValueError, OverflowError) as exc:
             self._forget()
             raise translate(exc, self._path.parent) from exc
 

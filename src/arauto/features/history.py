@@ -62,6 +62,9 @@ class LiveHistory(Recent):
         self._floor = offset
 
     def on_message(self, message: Message) -> None:
+        if message.epoch != self.channel.epoch:
+            # It was on its way to the disk when its epoch ended.
+            return
         messages = self._messages
         if messages is None:
             messages = self._messages = deque()

@@ -217,7 +217,7 @@ class Channel(Audience):
         committer = self._committer
         commit = committer is not None and committer.wants(draft.store)
         inflight = self._inflight
-        if commit and inflight is not None and len(inflight) >= self.env.limits.stored_inflight_max:
+        if inflight and len(inflight) >= self.env.limits.stored_inflight_max:
             if reply is not None:
                 reply(None, False, _too_many_pending())
             return
@@ -346,13 +346,14 @@ class Channel(Audience):
 
     def recovery_from(self, since: Serial) -> Recovery:
         """How a subscriber that last saw `since` can be brought up to date."""
-        recent = self._recent
-        floor = recent.floor if recent is not None else self.offset
+        top = self.serial
+        # While the last messages of an epoch that is over are being stored, memory is of the next.
+        current = top.epoch == self.epoch
         return decide(
             since,
-            self.serial,
-            floor,
-            stored_all=bool(self.epoch & 1),
+            top,
+            self.recent_floor if current else top.offset,
+            stored_all=current and bool(self.epoch & 1),
             missed_max=self.env.limits.recovery_len_max,
         )
 
@@ -363,7 +364,7 @@ class Channel(Audience):
     @property
     def recent_floor(self) -> int:
         """Live history holds everything after this offset."""
-        return self._recent.floor if self._recent is not None else self.offset
+        return self._recent.floor if self._recent is not None else self.serial.offset
 
     # --- handover ----------------------------------------------------------------------------------
 

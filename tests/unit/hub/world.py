@@ -24,6 +24,7 @@ from arauto.telemetry.metrics import Metrics
 from arauto.testing.clock import FakeClock
 
 __all__ = [
+    "LIMITS",
     "NOBODY",
     "OPEN",
     "OTHER_FORMAT",

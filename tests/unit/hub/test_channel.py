@@ -1,0 +1,337 @@
+"""One channel: serials that only grow, durable before delivered, and one outcome per idempotency key."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from arauto.codec.events import Echo, PublishItem
+from arauto.errors import Code, StorageError
+from arauto.hub.channel import Channel, Sender
+from arauto.hub.environment import HubLimits
+from arauto.hub.recovery import Recovery
+from arauto.model import Serial, When
+from arauto.settings import Rules
+from arauto.testing.clock import FakeClock
+from tests.unit.hub.world import OTHER_FORMAT, Outcome, Reader, SlowDisk, World, join
+
+STORED = Rules(public=True, store=When.ALL)
+MARKED = Rules(public=True, store=When.MARKED)
+PLAIN = Rules(public=True)
+FULL = StorageError(Code.STORAGE_FULL, "the disk is full")
+
+
+def a_stored_world(rules: Rules = STORED, **limits: int) -> tuple[World, SlowDisk]:
+    clock = FakeClock()
+    disk = SlowDisk(clock)
+    return World(rules=rules, clock=clock, journal=disk, limits=HubLimits(**limits)), disk
+
+
+class ChannelOnASlowDisk(RuleBasedStateMachine):
+    """Publishing, marked and not, while commits finish or fail late and rules change."""
+
+    @initialize(rules=st.sampled_from([STORED, MARKED, PLAIN]))
+    def start(self, rules: Rules) -> None:
+        self.clock = FakeClock()
+        self.disk = SlowDisk(self.clock)
+        self.world = World(rules=rules, clock=self.clock, journal=self.disk)
+        hub = self.world.hub()
+        self.channel = Channel(hub, "c")
+        self.channel.open_now()
+        self.channel.start_epoch()
+        self.readers = [Reader(hub, "a"), Reader(hub, "b", format=OTHER_FORMAT)]
+        join(self.channel, *self.readers)
+        self.published: list[tuple[bytes, Outcome]] = []
+        self.failed: set[bytes] = set()
+        self.given: list[Serial] = []
+        self.number = 0
+
+    @rule(marked=st.booleans(), count=st.integers(1, 3))
+    def publish(self, marked: bool, count: int) -> None:
+        for _ in range(count):
+            self.number += 1
+            payload = b"%d" % self.number
+            [outcome] = self.world.publish(self.channel, payload, store=marked)
+            self.published.append((payload, outcome))
+            serial = Serial(self.channel.epoch, self.channel.offset)
+            assert not self.given or serial > self.given[-1]
+            self.given.append(serial)
+
+    @rule(count=st.integers(1, 4))
+    def the_disk_commits(self, count: int) -> None:
+        self.disk.commit(count)
+
+    @rule(count=st.integers(1, 2))
+    def the_disk_refuses(self, count: int) -> None:
+        for entry, _ in self.disk.waiting[:count]:
+            self.failed.add(entry.payload)
+        self.disk.commit(count, FULL)
+
+    @rule(rules=st.sampled_from([STORED, MARKED, PLAIN]))
+    def the_rules_change(self, rules: Rules) -> None:
+        before = self.channel.epoch
+        flips = (self.channel.rules.store is When.ALL) != (rules.store is When.ALL)
+        self.channel.apply_rules(rules)
+        assert (self.channel.epoch > before) == flips
+        assert bool(self.channel.epoch & 1) == (rules.store is When.ALL)
+
+    @rule()
+    def the_turn_ends(self) -> None:
+        self.clock.run_soon()
+
+    @rule(seconds=st.floats(0, 5))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    @rule(ms=st.integers(-5_000, 5_000))
+    def the_wall_clock_is_set(self, ms: int) -> None:
+        self.clock.jump_wall(ms)
+
+    @invariant()
+    def what_waits_for_the_disk_is_neither_answered_nor_delivered(self) -> None:
+        if not hasattr(self, "disk"):
+            return
+        waiting = {entry.payload for entry, _ in self.disk.waiting}
+        for payload, outcome in self.published:
+            assert not (payload in waiting and outcome.is_in)
+        assert not waiting.intersection(self.readers[0].payloads)
+
+    @invariant()
+    def the_place_of_the_channel_is_the_last_message_delivered(self) -> None:
+        if not hasattr(self, "disk"):
+            return
+        for payload, outcome in self.published:
+            if not outcome.is_in and payload not in self.failed:
+                # Everything up to the channel's place is behind us; this one is not.
+                serial = self.given[int(payload) - 1]
+                assert serial > self.channel.serial
+
+    def teardown(self) -> None:
+        if not hasattr(self, "disk"):
+            return
+        self.disk.commit(len(self.disk.waiting))
+        self.clock.run_soon()
+        kept = [payload for payload, _ in self.published if payload not in self.failed]
+        for reader in self.readers:
+            assert reader.payloads == kept
+            assert reader.serials == sorted(set(reader.serials))
+        for (payload, outcome), serial in zip(self.published, self.given, strict=True):
+            if payload in self.failed:
+                assert outcome.error.code is Code.STORAGE_FULL
+            else:
+                assert outcome.serial == serial
+
+
+TestChannelOnASlowDisk = ChannelOnASlowDisk.TestCase
+TestChannelOnASlowDisk.settings = settings(max_examples=150, stateful_step_count=30)
+
+
+async def test_a_message_that_could_not_be_stored_is_refused_and_never_delivered() -> None:
+    world, disk = a_stored_world()
+    channel = await world.channel()
+    reader = Reader(channel.hub)
+    join(channel, reader)
+    outcomes = world.publish(channel, b"1", b"2", b"3")
+    disk.commit(1)
+    disk.commit(1, FULL)
+    disk.commit(1)
+    world.clock.run_soon()
+    assert reader.payloads == [b"1", b"3"]
+    assert outcomes[1].error is FULL
+    assert outcomes[0].serial < outcomes[2].serial
+    assert [m.payload for m in channel.recent_after(0)] == [b"1", b"3"]
+
+
+async def test_messages_behind_one_that_is_being_stored_wait_for_it() -> None:
+    world, disk = a_stored_world(MARKED)
+    channel = await world.channel()
+    reader = Reader(channel.hub)
+    join(channel, reader)
+    [stored] = world.publish(channel, b"stored", store=True)
+    [plain] = world.publish(channel, b"plain")
+    world.clock.run_soon()
+    assert reader.payloads == []
+    assert not plain.is_in
+    disk.commit()
+    world.clock.run_soon()
+    assert reader.payloads == [b"stored", b"plain"]
+    assert stored.serial < plain.serial
+
+
+async def test_what_waits_behind_a_slow_disk_is_bounded_marked_or_not() -> None:
+    world, _ = a_stored_world(MARKED, stored_inflight_max=3)
+    channel = await world.channel()
+    world.publish(channel, b"stored", store=True)
+    outcomes = world.publish(channel, *(b"plain" for _ in range(5)))
+    assert [outcome.is_in for outcome in outcomes] == [False, False, True, True, True]
+    assert outcomes[-1].error.code is Code.TOO_MANY_PENDING
+
+
+async def test_a_retry_while_the_first_attempt_is_on_its_way_shares_its_outcome() -> None:
+    world, disk = a_stored_world()
+    channel = await world.channel()
+    reader = Reader(channel.hub)
+    join(channel, reader)
+    first, again = Outcome(), Outcome()
+    draft = PublishItem(channel="c", payload=b"x", idempotency_key="k")
+    for outcome in (first, again):
+        channel.publish(draft, Sender(user="ann"), outcome)
+    assert not first.is_in
+    assert not again.is_in
+    disk.commit()
+    world.clock.run_soon()
+    assert first.answers == [(first.serial, False, None)]
+    assert again.answers == [(first.serial, True, None)]
+    assert reader.payloads == [b"x"]
+
+
+async def test_a_retry_after_a_failed_attempt_is_a_new_attempt() -> None:
+    world, disk = a_stored_world()
+    channel = await world.channel()
+    reader = Reader(channel.hub)
+    join(channel, reader)
+    draft = PublishItem(channel="c", payload=b"x", idempotency_key="k")
+    first, shared, later = Outcome(), Outcome(), Outcome()
+    channel.publish(draft, Sender(user="ann"), first)
+    channel.publish(draft, Sender(user="ann"), shared)
+    disk.commit(1, FULL)
+    assert first.error is FULL
+    assert shared.error is FULL
+    channel.publish(draft, Sender(user="ann"), later)
+    disk.commit()
+    world.clock.run_soon()
+    assert later.answers == [(later.serial, False, None)]
+    assert reader.payloads == [b"x"]
+
+
+async def test_two_users_may_use_the_same_idempotency_key() -> None:
+    world = World()
+    channel = await world.channel()
+    serials = []
+    for user in ("ann", "bob", ""):
+        [outcome] = world.publish(channel, b"x", sender=Sender(user=user), idempotency_key="k")
+        serials.append(outcome.serial)
+    assert len(set(serials)) == 3
+
+
+async def test_a_key_is_forgotten_when_its_time_is_over() -> None:
+    world = World(rules=Rules(idempotency_s=10))
+    channel = await world.channel()
+    [first] = world.publish(channel, b"x", idempotency_key="k")
+    world.clock.advance(9.5)
+    [again] = world.publish(channel, b"x", idempotency_key="k")
+    assert again.answers == [(first.serial, True, None)]
+    world.clock.advance(1)
+    [later] = world.publish(channel, b"x", idempotency_key="k")
+    assert later.serial > first.serial
+
+
+async def test_a_stored_channel_goes_on_where_it_stopped_and_knows_its_keys() -> None:
+    world = World(rules=STORED)
+    hub = world.hub()
+    channel = await hub.open_channel("c")
+    outcomes = world.publish(channel, b"1", b"2", idempotency_key="")
+    [keyed] = world.publish(channel, b"3", idempotency_key="k")
+    await world.settle()
+    again = await world.hub().open_channel("c")
+    assert again.serial == keyed.serial
+    assert [m.payload for m in again.recent_after(0)] == [b"1", b"2", b"3"]
+    [retry] = world.publish(again, b"3", idempotency_key="k")
+    assert retry.answers == [(keyed.serial, True, None)]
+    [new] = world.publish(again, b"4")
+    await world.settle()
+    assert new.serial == Serial(outcomes[0].serial.epoch, 4)
+
+
+async def test_a_partly_stored_channel_starts_a_new_epoch_when_it_opens_again() -> None:
+    world = World(rules=MARKED)
+    channel = await world.hub().open_channel("c")
+    world.publish(channel, b"1", store=True)
+    await world.settle()
+    world.publish(channel, b"2")
+    seen = channel.serial
+    again = await world.hub().open_channel("c")
+    assert again.epoch > seen.epoch
+    assert again.recovery_from(seen) is Recovery.IMPOSSIBLE
+
+
+async def test_an_epoch_never_goes_back_even_if_the_wall_clock_does() -> None:
+    world = World(rules=STORED)
+    channel = await world.hub().open_channel("c")
+    world.publish(channel, b"1")
+    await world.settle()
+    world.clock.jump_wall(-3_600_000)
+    channel.apply_rules(PLAIN)
+    first = channel.epoch
+    channel.apply_rules(STORED)
+    assert channel.epoch > first
+    world.publish(channel, b"2")
+    await world.settle()
+    world.clock.jump_wall(-3_600_000)
+    again = Channel(world.hub(), "c")
+    await again.open()
+    assert again.epoch == channel.epoch
+
+
+async def test_the_time_of_messages_never_goes_back_within_a_channel() -> None:
+    world = World()
+    channel = await world.channel()
+    world.publish(channel, b"1")
+    world.clock.jump_wall(-60_000)
+    world.publish(channel, b"2")
+    first, second = channel.recent_after(0)
+    assert second.ts_ms >= first.ts_ms
+
+
+async def test_live_history_holds_one_epoch_only_also_when_old_messages_come_late() -> None:
+    world, disk = a_stored_world()
+    channel = await world.channel()
+    world.publish(channel, b"old")
+    channel.apply_rules(PLAIN)
+    world.publish(channel, b"new")
+    disk.commit()
+    assert [m.payload for m in channel.recent_after(0)] == [b"new"]
+    assert channel.recovery_from(Serial(channel.epoch, 0)) is Recovery.FROM_MEMORY
+
+
+async def test_nothing_is_promised_about_an_epoch_that_is_over() -> None:
+    """Between two epochs the channel's place is still in the first, and memory holds none of it."""
+    world, disk = a_stored_world()
+    channel = await world.channel()
+    world.publish(channel, b"1", b"2")
+    disk.commit(2)
+    seen = Serial(channel.epoch, 1)
+    world.publish(channel, b"3")
+    channel.apply_rules(PLAIN)
+    assert channel.serial == Serial(seen.epoch, 2)
+    assert channel.recovery_from(seen) is Recovery.IMPOSSIBLE
+
+
+@pytest.mark.parametrize(
+    ("echo", "receivers"),
+    [
+        (Echo.ALL, ["s1", "s2", "s3"]),
+        (Echo.NOT_SESSION, ["s2", "s3"]),
+        (Echo.NOT_USER, ["s3"]),
+    ],
+)
+async def test_a_publisher_can_keep_a_message_from_itself(echo: Echo, receivers: list[str]) -> None:
+    world = World()
+    hub = world.hub()
+    channel = await hub.open_channel("c")
+    readers = {}
+    for id, user in (("s1", "ann"), ("s2", "ann"), ("s3", "bob")):
+        readers[id] = Reader(hub, id)
+        readers[id].subscriber.user = user
+        hub.add_session(readers[id].subscriber)
+        hub.know_user(readers[id].subscriber)
+    join(channel, *readers.values())
+    world.publish(channel, b"x", sender=Sender("s1", "ann"), echo=echo)
+    world.clock.run_soon()
+    assert [id for id, reader in readers.items() if reader.payloads] == receivers
+    late = {id: Reader(hub, id) for id in readers}
+    for id, reader in late.items():
+        reader.subscriber.user = readers[id].subscriber.user
+        channel.replay(reader.subscriber, channel.recent_after(0))
+    world.clock.run_soon()
+    assert [id for id, reader in late.items() if reader.payloads] == receivers

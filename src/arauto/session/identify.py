@@ -23,7 +23,7 @@ async def handle_auth(session: "Session", request: AuthRequest) -> None:
     except ArautoError as error:
         session.hub.counters.refuse(int(error.code))
         session.send(AuthReply(id=request.id, success=False, error=as_event(error)))
-        session.count_refusal()
+        session.count_refusal(error.code)
         return
     session.send(session.auth_reply(request.id))
     session.give_restore_key()

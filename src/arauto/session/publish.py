@@ -122,7 +122,7 @@ def _refuse(session: "Session", error: ArautoError, reply: PublishReply | None) 
     else:
         reply(None, False, error)
         if error.code is not Code.HUB_RATE_LIMITED:
-            session.count_refusal()
+            session.count_refusal(error.code)
 
 
 def _as_event(error: ArautoError) -> ErrorEvent:

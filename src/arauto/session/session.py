@@ -359,12 +359,15 @@ class Session:
 
     def _count_error(self, code: Code) -> None:
         self.hub.counters.refuse(int(code))
-        self.count_refusal()
+        self.count_refusal(code)
 
-    def count_refusal(self) -> None:
+    def count_refusal(self, code: Code) -> None:
         """A request was refused, whatever way the client was told."""
+        if code >= Code.STORAGE_FAILED:
+            return  # trouble of ours: a client must not be sent away for good over a full disk
         self.errors += 1
-        if self.errors > self.env.limits.errors_max:
+        limit = self.env.limits.errors_max
+        if limit and self.errors > limit:
             self.disconnect(
                 Code.TOO_MANY_ERRORS, "the client keeps sending requests that are refused"
             )

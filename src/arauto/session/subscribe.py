@@ -205,7 +205,7 @@ def subscribe_now(
             session.hub.subscription_count += 1
             session.errors = 0
         except ArautoError as error:
-            session.count_refusal()
+            session.count_refusal(error.code)
             session.hub.counters.refuse(int(error.code))
             results.append(SubscribeResult(channel=plan.item.channel, error=as_event(error)))
     return tuple(results), welcomes

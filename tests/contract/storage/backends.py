@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from arauto.clock import Clock
 from arauto.storage.base import KeyValueStore, Storage, WriteLimits
 from arauto.storage.memory import open_memory
 from arauto.storage.postgres import open_postgres
@@ -62,10 +61,9 @@ class PostgresBackend:
 
 @dataclass
 class RedisBackend:
-    """Has the key-value port only, and its server's own clock."""
+    """Has the key-value port only, and its server's clock."""
 
     url: str
-    clock: Clock
 
     async def open_kv(self) -> KeyValueStore:
         return await open_redis(self.url)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from arauto.clock import SystemClock
 from arauto.storage.base import KeyValueStore, Storage
 from arauto.testing.clock import FakeClock
 from tests.contract.storage.backends import (
@@ -59,7 +58,7 @@ async def kv(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ke
     """Every backend's key-value port."""
     if request.param == "redis":
         server: RedisServer = request.getfixturevalue("redis_server")
-        store = await RedisBackend(server.url, SystemClock()).open_kv()
+        store = await RedisBackend(server.url).open_kv()
         yield store
         await store.close()
         server.flush()

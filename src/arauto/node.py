@@ -14,6 +14,7 @@ from arauto.admin.app import make_app
 from arauto.admin.operations import Operations
 from arauto.admin.operations.stats import hub_interval, node_interval
 from arauto.admin.records import ListenerInfo, NodeInfo
+from arauto.admin.revoked import RevokedUsers
 from arauto.clock import Clock, SystemClock, Timer
 from arauto.codec.json import JsonCodec
 from arauto.codec.proto import ProtoCodec
@@ -326,9 +327,11 @@ class Node:
 
     async def _open_admin_port(self) -> None:
         config = self.config
+        revoked = RevokedUsers(self.revocations, self.storage.kv, self.clock)
+        await revoked.load()
         self.operations = Operations(
             self.sessions,
-            revocations=self.revocations,
+            revoked=revoked,
             intervals=self.intervals,
             defaults=config.hub.defaults,
             builtin_rules=config.hub.default_rules,

@@ -1,6 +1,7 @@
 """Sessions seen, ended and shut out through the admin API."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,9 +20,9 @@ from arauto.codec.events import (
     SubscribeReply,
     SubscribeRequest,
 )
-from arauto.errors import Code
+from arauto.errors import Code, StorageError
 from tests.integration.admin.conftest import Admin
-from tests.integration.conftest import RunningNode
+from tests.integration.conftest import RunningNode, StartNode
 from tests.integration.wire import Wire, connect
 
 HUB = "/v1/hubs/shop"
@@ -179,3 +180,44 @@ async def test_every_user_can_be_revoked_whatever_their_id(
     quoted = "".join(f"%{byte:02X}" for byte in user.encode())
     revoked = await admin.ok("POST", f"{HUB}/users/{quoted}/revoke")
     assert (revoked["user"], revoked["sessionsEnded"]) == (user, 1)
+
+
+async def test_a_revocation_outlives_a_restart(start_node: StartNode, tmp_path: Path) -> None:
+    stored = {"kind": "sqlite", "dataDir": str(tmp_path)}
+    auth = {"session": {"secret": "a-session-secret-of-32-bytes-or-more"}}
+    first = await start_node(storage=stored, auth=auth)
+    token = token_for(first, "ann:x")
+    async with Admin(first.node) as admin:
+        await admin.ok("PUT", HUB, SETTINGS)
+        lost, _, key = await signed_in(first, token)
+        await lost.close()
+        await admin.ok("POST", f"{HUB}/users/ann%3Ax/revoke")
+    await first.node.stop()
+
+    second = await start_node(storage=stored, auth=auth)
+    wire = await connect(second.url)
+    again = await wire.ask(AuthRequest(id=1, credentials=token.encode()), AuthReply)
+    assert again.error is not None
+    assert again.error.code == Code.TOKEN_INVALID
+    refused = await wire.ask(RestoreRequest(id=2, key=key), ErrorEvent)
+    assert refused.code == Code.AUTH_FAILED
+    await signed_in(second, token_for(second, "ann:x"))
+    await signed_in(second, token_for(second, "bob"))
+
+
+async def test_a_revocation_that_cannot_be_written_down_is_in_force_all_the_same(
+    node: RunningNode, admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = token_for(node, "ann")
+    wire, _, _ = await signed_in(node, token)
+
+    async def put(*_: object) -> None:
+        raise StorageError(Code.STORAGE_UNAVAILABLE, "gone")
+
+    monkeypatch.setattr(node.node.storage.kv, "put", put)
+    status, problem = await admin.refused("POST", f"{HUB}/users/ann/revoke")
+    assert (status, problem["code"]) == (503, Code.STORAGE_UNAVAILABLE)
+    await wire.closed.wait()
+    back = await connect(node.url)
+    again = await back.ask(AuthRequest(id=1, credentials=token.encode()), AuthReply)
+    assert not again.success

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from arauto.admin.operations.changes import AuditRow
-from arauto.errors import Code
+from arauto.errors import Code, StorageError
 from arauto.settings import HubSettings
 from arauto.storage.base import Kind
 from tests.integration.admin.conftest import Admin
@@ -363,3 +363,37 @@ async def test_where_hubs_are_not_made_on_use_they_must_be_set_up_first(
         await admin.ok("PUT", "/v1/hubs/shop/rules/chat", {})
         await admin.ok("PUT", "/v1/hubs/shop", {"defaultRules": "chat"})
         assert len((await admin.ok("GET", "/v1/hubs/shop/rules"))["items"]) == 1
+
+
+# --- trouble with the store ------------------------------------------------------------------------
+
+
+async def test_a_store_that_fails_is_said_so_and_changes_nothing(
+    node: RunningNode, admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await node.node.directory.get("shop")
+    before = hub.state
+
+    async def put(*_: object) -> None:
+        raise StorageError(Code.STORAGE_FULL, "the disk is full")
+
+    monkeypatch.setattr(node.node.storage.settings, "put", put)
+    status, problem = await admin.refused("PUT", "/v1/hubs/shop/rules/chat", {})
+    assert (status, problem["code"]) == (503, Code.STORAGE_FULL)
+    assert hub.state is before
+    [(_, row)] = await audit_rows(node)
+    assert row.outcome == "STORAGE_FULL"
+
+
+async def test_a_setting_nobody_can_read_can_be_replaced_and_deleted(
+    node: RunningNode, admin: Admin
+) -> None:
+    store = node.node.storage.settings
+    for kind, id in (("hub", ""), ("rules", "bad")):
+        await store.put(kind, "shop", id, b"{broken")
+    assert (await admin.ok("GET", "/v1/hubs/shop"))["stored"] is False
+    assert (await admin.ok("GET", "/v1/hubs/shop/rules"))["items"] == []
+    assert (await admin.refused("GET", "/v1/hubs/shop/rules/bad"))[0] == 404
+    await admin.ok("PUT", "/v1/hubs/shop", {})
+    await admin.ok("DELETE", "/v1/hubs/shop/rules/bad")
+    assert await store.get("rules", "shop", "bad") is None

@@ -11,8 +11,8 @@ from arauto.admin.operations.sessions import Sessions
 from arauto.admin.operations.states import States
 from arauto.admin.operations.stats import Stats
 from arauto.admin.records import NodeInfo
+from arauto.admin.revoked import RevokedUsers
 from arauto.names import check_channel, check_id
-from arauto.session.auth.revocations import Revocations
 from arauto.session.environment import SessionEnvironment
 from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Rules
 from arauto.telemetry.intervals import Intervals
@@ -27,7 +27,7 @@ class Operations:
         self,
         env: SessionEnvironment,
         *,
-        revocations: Revocations,
+        revoked: RevokedUsers,
         intervals: Intervals,
         defaults: HubSettings,
         builtin_rules: Rules,
@@ -38,7 +38,7 @@ class Operations:
 
         Args:
             env: hubs, sessions and storage of the node.
-            revocations: the same that its authenticator heeds.
+            revoked: whom its authenticator no longer lets in.
             intervals: its counters over time.
             defaults: settings of hubs that were made on use.
             builtin_rules: rules of channels that have no others.
@@ -85,7 +85,7 @@ class Operations:
             check=checks.check_channel_settings,
         )
         self.live = Live(env, states)
-        self.sessions = Sessions(states, changes, revocations, clock)
+        self.sessions = Sessions(states, changes, revoked)
         self.stats = Stats(states, env.hub.metrics, intervals, describe_node)
 
 

@@ -6,13 +6,12 @@ from arauto.admin.operations.changes import Changes
 from arauto.admin.operations.states import States
 from arauto.admin.paging import first_after, page_of
 from arauto.admin.records import Revoked, SessionGrant, SessionInfo, SessionPage, SessionSummary
-from arauto.clock import Clock
+from arauto.admin.revoked import RevokedUsers
 from arauto.errors import ArautoError, Code
 from arauto.hub.hub import Hub
 from arauto.hub.subscriber import Subscriber
 from arauto.names import check_hub
 from arauto.session.auth.identity import check_user
-from arauto.session.auth.revocations import Revocations
 from arauto.session.session import Session
 
 __all__ = ["Sessions"]
@@ -21,13 +20,10 @@ __all__ = ["Sessions"]
 class Sessions:
     """The verbs on sessions and users of this node."""
 
-    def __init__(
-        self, states: States, changes: Changes, revocations: Revocations, clock: Clock
-    ) -> None:
+    def __init__(self, states: States, changes: Changes, revoked: RevokedUsers) -> None:
         self._states = states
         self._changes = changes
-        self._revocations = revocations
-        self._clock = clock
+        self._revoked = revoked
 
     async def list(self, hub: str, *, user: str = "", after: str = "", limit: int) -> SessionPage:
         """The sessions of a hub, or of one of its users, in order of id.
@@ -68,17 +64,17 @@ class Sessions:
         """End a user's sessions, and refuse every token and restore key given to them up to now.
 
         Raises:
-            ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, BAD_FIELD.
+            ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, BAD_FIELD; StorageError if a restart would forget it.
         """
         check_user(user)
         running = await self._running(hub)
         with self._changes.recorded(hub, "user.revoke", user, by=by):
             # First the tokens: else a client could be back with one before its connection is closed.
-            self._revocations.revoke_user(hub, user)
-            at_ms = self._clock.wall_ms()
+            at_ms = self._revoked.revoke(hub, user)
             found = _sessions(running.sessions_of(user)) if running is not None else []
             for session in found:
                 _end(session, "an administrator withdrew the user's access")
+            await self._revoked.keep(hub, user, at_ms)
         return Revoked(user=user, at_ms=at_ms, sessions_ended=len(found))
 
     async def _running(self, hub: str) -> Hub | None:

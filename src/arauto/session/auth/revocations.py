@@ -1,4 +1,4 @@
-"""Remembers whose tokens no longer count. In memory, bounded, forgets only what cannot matter any more.
+"""Knows whose tokens no longer count. In memory, bounded, forgets only what cannot matter any more.
 
 A revocation says "nothing issued up to this moment". It is compared with the moment a token was *issued*:
 a token that was stolen before stays dead although it has not expired, and one the user gets afterwards works.
@@ -27,11 +27,15 @@ class Revocations:
 
     def revoke_user(self, hub: str, user: str) -> None:
         """Refuse every token issued to this user up to now."""
-        self._add(hub, ("user", user))
+        self._add(hub, ("user", user), self._clock.wall_ms())
+
+    def remember_user(self, hub: str, user: str, at_ms: int) -> None:
+        """Take up a revocation of an earlier run."""
+        self._add(hub, ("user", user), at_ms)
 
     def revoke_session(self, hub: str, session: str) -> None:
         """Refuse every Arauto token issued to this session up to now."""
-        self._add(hub, ("session", session))
+        self._add(hub, ("session", session), self._clock.wall_ms())
 
     def revoke_hub(self, hub: str) -> None:
         """Refuse every token issued in this hub up to now."""
@@ -50,12 +54,11 @@ class Revocations:
         )
         return identity.issued_ms <= at_ms if at_ms else False
 
-    def _add(self, hub: str, who: tuple[str, str]) -> None:
+    def _add(self, hub: str, who: tuple[str, str], at_ms: int) -> None:
         now_ms = self._clock.wall_ms()
         revoked = self._hubs.setdefault(hub, _HubRevocations(0))
         # Taken out and put back, so that the oldest stand first.
-        at_ms = max(now_ms, revoked.one_ms.pop(who, 0))
-        revoked.one_ms[who] = at_ms
+        revoked.one_ms[who] = max(at_ms, revoked.one_ms.pop(who, 0))
         self._forget_outlived(revoked, now_ms)
         if len(revoked.one_ms) > _PER_HUB_LEN_MAX:
             # Forgetting one would revive it, so all are folded into the one rule that holds for every one.

@@ -56,7 +56,9 @@ class Door:
             self._counters.refuse(int(error.code))
             await _refuse(send, error)
             return
-        await self._app({**scope, "path": path}, receive, _sealed(send))
+        # The server leaves the body out of an answer to HEAD; the rest of it is that to GET.
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        await self._app({**scope, "path": path, "method": method}, receive, _sealed(send))
 
     def _check(self, path: str, headers: dict[bytes, str]) -> None:
         self._check_host(headers.get(b"host", ""))

@@ -91,6 +91,20 @@ async def test_health_and_description_are_for_everyone(stranger: httpx.AsyncClie
     assert (await stranger.get("/openapi.json")).json()["openapi"].startswith("3.1")
 
 
+async def test_whatever_can_be_got_can_be_asked_about(
+    node: RunningNode, stranger: httpx.AsyncClient
+) -> None:
+    response = await stranger.head("/healthz")
+    assert (response.status_code, response.content) == (200, b"")
+    assert (await stranger.head("/v1/node")).status_code == 401
+    for method, status in (("HEAD", b"200"), ("TRACE", b"405"), ("PATCH", b"405")):
+        request = (
+            f"{method} /v1/node HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+        )
+        answer = await send_raw(node, request.encode() + b"Connection: close\r\n\r\n")
+        assert answer.split(b" ", 2)[1] == status
+
+
 async def test_the_scheme_is_read_in_any_case(stranger: httpx.AsyncClient) -> None:
     response = await stranger.get("/v1/node", headers={"Authorization": f"bEARER {TOKEN}"})
     assert response.status_code == 200

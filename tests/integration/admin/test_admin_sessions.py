@@ -109,6 +109,24 @@ async def test_a_disconnected_session_is_told_why_and_cannot_be_restored(
     await signed_in(node, token)
 
 
+async def test_a_stream_of_events_is_seen_and_ended_like_any_session(
+    node: RunningNode, admin: Admin
+) -> None:
+    headers = {"Authorization": f"Bearer {token_for(node, 'ann')}"}
+    async with (
+        httpx.AsyncClient(base_url=node.http_url, timeout=10) as client,
+        client.stream("GET", "/v1/sse?hub=shop&channel=news:1", headers=headers) as response,
+    ):
+        lines = response.aiter_lines()
+        while "subscribe" not in await anext(lines):
+            pass
+        [seen] = (await admin.ok("GET", f"{HUB}/sessions", user="ann"))["items"]
+        assert (seen["transport"], seen["subscriptions"]) == ("sse", 2)
+        await admin.ok("DELETE", f"{HUB}/sessions/{seen['id']}")
+        rest = [line async for line in lines]
+    assert any(str(int(Code.FORCED_LOGOUT)) in line for line in rest)
+
+
 async def test_a_revoked_user_gets_nothing_more_by_any_way(node: RunningNode, admin: Admin) -> None:
     """Threat T7: revocation ends subscriptions, restore keys and tokens, and only those of before it."""
     token = token_for(node, "ann")

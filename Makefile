@@ -37,7 +37,7 @@ unit: setup ## Tests without sockets or processes, and the architecture's rules
 
 integration: setup services ## Tests with real servers, processes and faults
 	@echo "Contract, integration, conformance and chaos tests"
-	@$(PYTEST) $(wildcard tests/contract tests/integration tests/conformance tests/chaos)
+	@$(PYTEST) $(wildcard tests/contract tests/integration tests/conformance tests/examples tests/interop tests/chaos)
 
 lint: setup ## Style, types, layers, spelling, security, generated files
 	@echo "Static checks"

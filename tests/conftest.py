@@ -17,7 +17,7 @@ import uvloop
 _TESTS = Path(__file__).parent
 
 #: Folders whose tests use real sockets and processes: they run on the loop that production runs on.
-_ON_UVLOOP = frozenset({"integration", "conformance", "chaos"})
+_ON_UVLOOP = frozenset({"integration", "conformance", "examples", "interop", "chaos"})
 
 #: Loop turns a cancelled task may need to finish before it counts as leaked.
 _GRACE_TURNS = 20

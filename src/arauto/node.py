@@ -93,6 +93,7 @@ class Node:
         self.admin_port: Port
         self.port: Port
         self.websocket: WebSocketGateway
+        self.sse: SseGateway
 
     # --- life --------------------------------------------------------------------------------------
 
@@ -132,7 +133,8 @@ class Node:
         if self._heartbeat is not None:
             self._heartbeat.cancel()
         self.port.stop_listening()
-        self.websocket.drain(Code.GOING_AWAY, "the node is shutting down")
+        for gateway in (self.websocket, self.sse):
+            gateway.drain(Code.GOING_AWAY, "the node is shutting down")
         await self._close_all()
 
     async def _close_all(self) -> None:
@@ -284,7 +286,7 @@ class Node:
             read_buffer_bytes=connection.ws.read_buffer_bytes,
         )
         sse_codec = SseCodec()
-        sse = SseGateway(
+        self.sse = sse = SseGateway(
             self.sessions,
             Format(sse_codec.name, sse_codec, bytes),
             allowed_origins=connection.allowed_origins,

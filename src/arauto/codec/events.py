@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from arauto.errors import ArautoError
 from arauto.model import Direction, Grants, Member, Message, Serial
 
 __all__ = [
@@ -284,6 +285,17 @@ class ErrorEvent(_Record, frozen=True, kw_only=True, gc=False):
     message: str
     field: str = ""
     retryable: bool = False
+
+    @classmethod
+    def of(cls, error: ArautoError, id: int = 0) -> "ErrorEvent":
+        """An error as it goes to the client."""
+        return cls(
+            id=id,
+            code=int(error.code),
+            message=error.message,
+            field=error.field,
+            retryable=error.retryable,
+        )
 
 
 class SessionInfo(_Record, frozen=True, kw_only=True, gc=False):

@@ -129,9 +129,9 @@ class LimitsConfig(Section, frozen=True):
     pattern_matches_max: Annotated[int, msgspec.Meta(ge=1, le=POSITIONS_LEN_MAX)] = 1_000
     """Channels whose place in their history is reported to a wildcard subscription."""
     pending_per_channel_max: PositiveCount = 1_000
-    """Requests that may wait for one channel while it opens or closes."""
+    """Changes and reads of one document that may wait behind each other; more are refused."""
     stored_in_flight_max: PositiveCount = 50_000
-    """Publications of the whole node that may wait to become durable; more are refused until the
-    storage catches up."""
+    """Publications of one channel that may wait to become durable; more are refused until the storage
+    catches up. What the storage itself takes on is bounded too."""
     document_bytes_max: Annotated[int, msgspec.Meta(ge=1, le=1 << 26)] = 4_194_304
     """Size of one document."""

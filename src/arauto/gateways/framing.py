@@ -102,7 +102,8 @@ class FramedConnection(WSListener):
         transport.response.headers = None  # type: ignore[assignment]
         underlying = transport.underlying_transport
         # Anything left in the transport's buffer means: stop, and keep the rest where policies apply.
-        underlying.set_write_buffer_limits(0)
+        # (One byte, not none: a TLS transport would take an empty buffer for a full one.)
+        underlying.set_write_buffer_limits(high=1, low=0)
         self.write = underlying.write
         self.on_open()
 

@@ -169,6 +169,12 @@ class SseGateway:
                 task.cancel()
             await asyncio.gather(writer, gone, return_exceptions=True)
 
+    def drain(self, code: Code, reason: str) -> None:
+        """Ask every client to go elsewhere."""
+        for connection in list(self.connections):
+            if connection.session is not None:
+                connection.session.disconnect(code, reason)
+
     def _check_origin(
         self, scope: dict[str, Any], headers: dict[bytes, str], query: dict[str, list[str]]
     ) -> list[tuple[bytes, bytes]]:

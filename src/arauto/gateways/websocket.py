@@ -197,12 +197,7 @@ class WebSocketConnection(FramedConnection):
 
     def _refuse(self, error: ArautoError) -> None:
         self._gateway.env.hub.metrics.node.refuse(int(error.code))
-        event = ErrorEvent(
-            code=int(error.code),
-            message=error.message,
-            field=error.field,
-            retryable=error.retryable,
-        )
+        event = ErrorEvent.of(error)
         if self.closing:
             return
         self.write(self._format.encode(event))

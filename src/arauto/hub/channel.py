@@ -134,8 +134,10 @@ class Channel(Audience):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody listens and nothing is under way."""
-        return not self.subscribers and not self._matched and not self._inflight
+        """Whether nobody listens, nothing is under way and no idempotency key has to be remembered."""
+        if self.subscribers or self._matched or self._inflight:
+            return False
+        return self._keys is None or self._keys.is_over(self.env.clock.wall_ms())
 
     # --- features ----------------------------------------------------------------------------------
 

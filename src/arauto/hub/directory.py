@@ -65,7 +65,7 @@ class Directory:
             raise ArautoError(Code.GOING_AWAY, "the node is shutting down")
         opening = self._opening.get(name)
         if opening is None:
-            if len(self.hubs) + len(self._opening) >= self._hubs_max:
+            if self._hubs_max and len(self.hubs) + len(self._opening) >= self._hubs_max:
                 raise ArautoError(Code.OVERLOADED, "this node holds no more hubs", field="hub")
             opening = asyncio.ensure_future(self._open(name))
             self._opening[name] = opening

@@ -58,7 +58,8 @@ async def read_history(
         found, complete = _from_memory(channel, query)
     else:
         found = await channel.env.storage.journal.history(query)
-        complete = bool(channel.epoch & 1)
+        # What was kept for a time only may be gone, and leaves no trace.
+        complete = bool(channel.epoch & 1) and not channel.rules.store_s
     more = len(found) > limit
     found = found[:limit]
     last = found[-1].serial if found else None

@@ -192,9 +192,14 @@ class Hub:
             if self._idle[channel] > deadline_s:
                 break
             del self._idle[channel]
-            if channel.is_idle and self.channels.get(channel.name) is channel:
+            if self.channels.get(channel.name) is not channel:
+                continue
+            if channel.is_idle:
                 await self._close_channel(channel)
                 closed += 1
+            elif not channel.member_count:
+                # Deserted, but still busy or bound by a promise: look again later.
+                self.touch(channel)
         return closed
 
     async def _close_channel(self, channel: Channel) -> None:

@@ -45,6 +45,11 @@ class IdempotencyWindow:
         if found is not None and found[1] == serial:
             del self._seen[user, key]
 
+    def is_over(self, now_ms: int) -> bool:
+        """Whether every key has been forgotten."""
+        self._expire(now_ms)
+        return not self._seen
+
     def entries(self) -> list[tuple[str, str, int, int, int]]:
         """(user, key, epoch, offset, expires_ms), oldest first, for export."""
         return [(u, k, s.epoch, s.offset, exp) for (u, k), (exp, s) in self._seen.items()]

@@ -2,11 +2,18 @@
 
 from typing import TYPE_CHECKING
 
-from arauto.codec.events import AuthReply, AuthRequest, Restored, RestoreRequest, SubscribeItem
+from arauto.codec.events import (
+    AuthReply,
+    AuthRequest,
+    ErrorEvent,
+    Restored,
+    RestoreRequest,
+    SubscribeItem,
+)
 from arauto.errors import ArautoError, Code
 from arauto.model import Identity
 from arauto.names import is_pattern, is_topic, matches
-from arauto.session.subscribe import Plan, as_event, prepare, subscribe_now
+from arauto.session.subscribe import Plan, prepare, subscribe_now
 
 if TYPE_CHECKING:
     from arauto.session.session import Session
@@ -22,7 +29,7 @@ async def handle_auth(session: "Session", request: AuthRequest) -> None:
         session.become(identity)
     except ArautoError as error:
         session.hub.counters.refuse(int(error.code))
-        session.send(AuthReply(id=request.id, success=False, error=as_event(error)))
+        session.send(AuthReply(id=request.id, success=False, error=ErrorEvent.of(error)))
         session.count_refusal(error.code)
         return
     session.send(session.auth_reply(request.id))

@@ -8,7 +8,7 @@ import msgspec
 from arauto.codec import json_event_shapes as event_shapes
 from arauto.codec import json_request_shapes as request_shapes
 from arauto.codec.checks import check_request
-from arauto.codec.events import Ack, AckItem, PublishItem, PublishRequest
+from arauto.codec.events import Ack, AckItem, ErrorEvent, PublishItem, PublishRequest
 from arauto.codec.json_body import decode_body
 from arauto.codec.json_events import EVENT_TO_SHAPE
 from arauto.codec.json_requests import REQUEST_FROM_SHAPE
@@ -20,7 +20,6 @@ from arauto.hub.inflight import PublishReply
 from arauto.model import Identity, Serial
 from arauto.names import check_channel
 from arauto.session.auth.grants import GrantSet
-from arauto.session.subscribe import as_event
 
 __all__ = [
     "Caller",
@@ -123,14 +122,14 @@ async def _publish(
         channel.publish(item, sender, _reply(outcome))
     except ArautoError as error:
         hub.counters.refuse(int(error.code))
-        outcome.set_result(AckItem(error=as_event(error)))
+        outcome.set_result(AckItem(error=ErrorEvent.of(error)))
     return outcome
 
 
 def _reply(outcome: asyncio.Future[AckItem]) -> PublishReply:
     def reply(serial: Serial | None, duplicate: bool, error: ArautoError | None) -> None:
         if not outcome.done():
-            failed = as_event(error) if error is not None else None
+            failed = ErrorEvent.of(error) if error is not None else None
             outcome.set_result(AckItem(serial=serial, duplicate=duplicate, error=failed))
 
     return reply

@@ -38,7 +38,7 @@ class _Acks:
             if error is not None:
                 self._session.hub.counters.refuse(int(error.code))
             self._results[index] = AckItem(
-                serial=serial, duplicate=duplicate, error=_as_event(error) if error else None
+                serial=serial, duplicate=duplicate, error=ErrorEvent.of(error) if error else None
             )
             self._left -= 1
             if not self._left:
@@ -109,9 +109,10 @@ def _publish(
 ) -> None:
     session.hub.admit_publish(len(item.payload))
     trace = session.env.trace_publish
-    if trace is not None and item.headers is not None:
+    if trace is not None:
         headers = trace(session.hub.name, channel.name, item.headers)
-        item = msgspec.structs.replace(item, headers=headers)
+        if headers is not item.headers:
+            item = msgspec.structs.replace(item, headers=headers)
     channel.publish(item, session.sender, reply)
     session.errors = 0
 
@@ -123,9 +124,3 @@ def _refuse(session: "Session", error: ArautoError, reply: PublishReply | None) 
         reply(None, False, error)
         if error.code is not Code.HUB_RATE_LIMITED:
             session.count_refusal(error.code)
-
-
-def _as_event(error: ArautoError) -> ErrorEvent:
-    return ErrorEvent(
-        code=int(error.code), message=error.message, field=error.field, retryable=error.retryable
-    )

@@ -212,7 +212,7 @@ class Session:
         """Tell the client why, then end the connection."""
         if self.has_ended():
             return
-        self.send(_error_event(ArautoError(code, reason), 0))
+        self.send(ErrorEvent.of(ArautoError(code, reason), 0))
         self.outbox.flush()
         self.connection.close(code, reason)
 
@@ -354,7 +354,7 @@ class Session:
 
     def refuse(self, error: ArautoError, id: int) -> None:
         """Answer a request with an error; a client that only produces errors is disconnected."""
-        self.send(_error_event(error, id))
+        self.send(ErrorEvent.of(error, id))
         self._count_error(error.code)
 
     def _count_error(self, code: Code) -> None:
@@ -398,7 +398,9 @@ class Session:
         self._renew_deadline()
 
     def give_restore_key(self) -> None:
-        """Hand the client a fresh single-use key for this session."""
+        """Hand the client a fresh single-use key for this session, unless restoring is off."""
+        if not self.env.restorer.ttl_s:
+            return
         self._restore_key = self.env.hub.entropy.token(24)
         self.send(RestoreKey(key=self._restore_key, ttl_ms=int(self.env.restorer.ttl_s * 1000)))
         self.state_changed()
@@ -442,7 +444,7 @@ class Session:
         expired = identity.expires_ms and identity.expires_ms <= self.env.hub.clock.wall_ms()
         if expired:
             self.send(
-                _error_event(ArautoError(Code.TOKEN_EXPIRED, "the authentication expired"), 0)
+                ErrorEvent.of(ArautoError(Code.TOKEN_EXPIRED, "the authentication expired"), 0)
             )
             self.become(None)
 
@@ -493,13 +495,3 @@ class Session:
 
 def _ignore(error: object) -> None:
     """Session records are best effort: the store counts and reports its own failures."""
-
-
-def _error_event(error: ArautoError, id: int) -> ErrorEvent:
-    return ErrorEvent(
-        id=id,
-        code=int(error.code),
-        message=error.message,
-        field=error.field,
-        retryable=error.retryable,
-    )

@@ -48,8 +48,8 @@ class Plan:
     def __init__(self, item: SubscribeItem) -> None:
         self.item = item
         self.error: ArautoError | None = None
-        self.prefetched: dict[str, list[Message]] = {}
-        """Missed messages read from the store, by channel."""
+        self.prefetched: dict[str, list[Message] | None] = {}
+        """Missed messages read from the store, by channel; None where some are gone for good."""
 
 
 def handle_subscribe(
@@ -140,8 +140,12 @@ async def prepare(session: "Session", plans: list[Plan]) -> None:
             plan.error = error
 
 
-async def _prefetch(channel: Channel, since: Serial) -> list[Message]:
-    """Read missed messages until live history covers the rest."""
+async def _prefetch(channel: Channel, since: Serial) -> list[Message] | None:
+    """Read missed messages until live history covers the rest; None if the oldest are gone.
+
+    Where stored messages are kept for a time only, the first one missed must still be there: what is
+    kept no longer leaves no trace.
+    """
     found: list[Message] = []
     at = since
     for _ in range(_PREFETCH_TRIES):
@@ -156,6 +160,9 @@ async def _prefetch(channel: Channel, since: Serial) -> list[Message]:
             limit=channel.env.limits.recovery_len_max,
         )
         page = await channel.env.storage.journal.history(query)
+        starts_late = not page or page[0].offset != since.offset + 1
+        if at is since and channel.rules.store_s and starts_late:
+            return None
         if not page:
             # Everything up to here has expired or is not yet durable: live history has the rest.
             break
@@ -207,7 +214,7 @@ def subscribe_now(
         except ArautoError as error:
             session.count_refusal(error.code)
             session.hub.counters.refuse(int(error.code))
-            results.append(SubscribeResult(channel=plan.item.channel, error=as_event(error)))
+            results.append(SubscribeResult(channel=plan.item.channel, error=ErrorEvent.of(error)))
     return tuple(results), welcomes
 
 
@@ -277,9 +284,11 @@ def _may_have(session: "Session", message: Message) -> bool:
 
 
 def _missed(
-    channel: Channel, since: Serial, prefetched: list[Message]
+    channel: Channel, since: Serial, prefetched: list[Message] | None
 ) -> tuple[bool, list[Message]]:
     """(whether everything after `since` is here, the messages)."""
+    if prefetched is None:
+        return False, []
     # The store may be a step ahead: what it has and nobody was given yet will come by itself.
     delivered = channel.serial
     prefetched = [message for message in prefetched if message.serial <= delivered]
@@ -324,7 +333,7 @@ def recheck_subscriptions(session: "Session") -> None:
             session.drop_subscription(name)
             by_error.setdefault(refusal.code, (refusal, []))[1].append(name)
     for error, names in by_error.values():
-        session.send(UnsubscribeReply(channels=tuple(names), error=as_event(error)))
+        session.send(UnsubscribeReply(channels=tuple(names), error=ErrorEvent.of(error)))
     _join_user_channel(session)
 
 
@@ -384,10 +393,3 @@ def _since(item: SubscribeItem, name: str) -> Serial | None:
     if item.positions is not None:
         return item.positions.get(name)
     return item.since
-
-
-def as_event(error: ArautoError) -> ErrorEvent:
-    """An error as part of an answer."""
-    return ErrorEvent(
-        code=int(error.code), message=error.message, field=error.field, retryable=error.retryable
-    )

@@ -94,3 +94,31 @@ async def test_https_answers_and_plain_http_does_not(
     async with httpx.AsyncClient() as client:
         with pytest.raises(httpx.TransportError):
             await client.get(f"http://127.0.0.1:{secure_node.port}/healthz")
+
+
+async def test_a_request_that_had_to_wait_is_answered_over_wss(
+    start_node: StartNode, certificate: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Over TLS, a transport told to stop at an empty buffer took every buffer for full and went silent."""
+    cert_file, key_file = certificate
+    node = await start_node(
+        connection={"port": 0, "tls": {"certFile": str(cert_file), "keyFile": str(key_file)}},
+        storage={"kind": "sqlite", "dataDir": str(tmp_path / "data")},
+        hub={
+            "defaults": {"defaultPublic": True},
+            "defaultRules": {"clientPublish": True, "store": "all"},
+        },
+    )
+    _, wire = await ws_connect(
+        lambda: Wire(ProtoCodec()),
+        f"wss://127.0.0.1:{node.port}/v1/ws?hub=never-opened-before",
+        ssl_context=ssl.create_default_context(cafile=str(cert_file)),
+        extra_headers=[("Sec-WebSocket-Protocol", "arauto.v1.proto")],
+    )
+    assert isinstance(wire, Wire)
+    items = (SubscribeItem(channel="stored"),)
+    await wire.ask(SubscribeRequest(id=1, items=items), SubscribeReply)
+    for n in range(3):
+        item = PublishItem(channel="stored", payload=b"%d" % n)
+        await wire.ask(PublishRequest(id=2 + n, items=(item,)), Ack)
+    assert await wire.messages(3) == [b"0", b"1", b"2"]

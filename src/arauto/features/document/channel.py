@@ -129,10 +129,7 @@ class DocumentChannel(Channel):
     ) -> None:
         """Apply operations, all or none; `reply` is called once they are durable or refused."""
         if len(self._queue) >= self.env.limits.pending_per_channel_max:
-            error = ArautoError(
-                Code.TOO_MANY_PENDING, "too many changes of this document are waiting; retry later"
-            )
-            reply(self.version, error)
+            reply(self.version, _too_many_waiting())
             return
         started_s = self.env.clock.monotonic_s()
         self._enqueue(_ChangeRequest(operations, if_version, sender, reply, started_s))
@@ -140,9 +137,14 @@ class DocumentChannel(Channel):
     def get(self, reply: GetReply) -> None:
         """Hand out the document, behind the changes asked for before. The value is the caller's only
         until `reply` returns: encode it there and then.
+
+        Raises:
+            ArautoError: TOO_MANY_PENDING.
         """
         if not self._queue and not self._working:
             reply(self._document.version, self._document.value)
+        elif len(self._queue) >= self.env.limits.pending_per_channel_max:
+            raise _too_many_waiting()
         else:
             self._enqueue(reply)
 
@@ -267,6 +269,12 @@ class DocumentChannel(Channel):
     def import_own_state(self, data: bytes) -> None:
         self._document = DocumentState()
         self._document.import_state(data)
+
+
+def _too_many_waiting() -> ArautoError:
+    return ArautoError(
+        Code.TOO_MANY_PENDING, "too many requests for this document are waiting; retry later"
+    )
 
 
 def _ignore(error: object) -> None:

@@ -32,6 +32,9 @@ find_missing() {
     '/opt/homebrew/opt/postgresql*/bin/postgres'
   want redis-server 'the tests marked "redis" are skipped' redis-server valkey-server
   want strace 'the tests that watch system calls are skipped' strace
+  want nginx-light 'the tests behind nginx are skipped' nginx /usr/sbin/nginx
+  want haproxy 'the tests behind HAProxy are skipped' haproxy /usr/sbin/haproxy
+  want curl 'the examples that use curl are skipped' curl
   [ -d $json_patch/node_modules ] || want npm 'the public JSON Patch suite is skipped' npm
   if [ "$1" = bench ]; then
     want mosquitto 'the benchmarks run without Mosquitto' mosquitto /usr/sbin/mosquitto

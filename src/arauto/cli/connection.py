@@ -160,6 +160,7 @@ class _Told(logging.Handler):
     def __init__(self, quiet: bool) -> None:
         super().__init__()
         self._quiet = quiet
+        self._reason = ""
         self.connected_before = False
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -167,15 +168,20 @@ class _Told(logging.Handler):
             say(record.getMessage(), "yellow")
             return
         args = record.args if isinstance(record.args, tuple) else ()
-        reasons = [arg for arg in args if isinstance(arg, ConnectionLostError)]
-        if reasons and self.connected_before and not self._quiet:
-            say(f"connection lost: {_reason(reasons[0])}; trying again")
+        lost = [arg for arg in args if isinstance(arg, ConnectionLostError)]
+        if not lost or not self.connected_before or self._quiet:
+            return
+        reason = _reason(lost[0])
+        if reason != self._reason:  # an hour of attempts is one line, not a thousand
+            self._reason = reason
+            say(f"connection lost: {reason}; trying again")
 
     def on_state_change(self, before: State, now: State) -> None:
         if now is State.CONNECTED:
             if self.connected_before and not self._quiet:
                 say("connected again")
             self.connected_before = True
+            self._reason = ""
 
 
 def show_client_log(quiet: bool) -> Callable[[State, State], object]:

@@ -5,7 +5,7 @@ import sys
 
 from rich.console import Console
 
-__all__ = ["Output", "errors", "forget_output"]
+__all__ = ["Output", "errors", "forget_output", "leave_ctrl_c"]
 
 
 class Output(Console):
@@ -21,6 +21,12 @@ class Output(Console):
 def forget_output() -> None:
     """Whoever read our output has seen enough, and what is still buffered has nowhere to go."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def leave_ctrl_c() -> None:
+    """Start a new line after the `^C` that terminals show, so that what follows stands by itself."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\n")
 
 
 def errors() -> Console:

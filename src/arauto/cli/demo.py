@@ -210,8 +210,8 @@ def _instructions(node: Node, *, shops: bool) -> Iterator[Text]:
     yield Text.assemble(("Arauto demo", "bold green"), title, (" Ctrl-C stops it.", "bold"))
     yield Text()
     yield Text.assemble(("  address  ", "bold"), f"ws://{_HOST}:{port}, hub {HUB}")
-    admin = f"http://{_HOST}:{node.admin_port.port}, token {node.admin_token}"
-    yield Text.assemble(("  admin    ", "bold"), admin)
+    yield Text.assemble(("  admin    ", "bold"), f"http://{_HOST}:{node.admin_port.port}")
+    yield Text(f"           bearer token {node.admin_token}", style="dim")
     yield Text()
     yield Text("In another terminal, from this directory:", style="dim")
     tries = (

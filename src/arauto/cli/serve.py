@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from arauto.cli.collector import tune_collector
-from arauto.cli.console import errors
+from arauto.cli.console import errors, leave_ctrl_c
 from arauto.cli.ports import explain
 from arauto.cli.signals import stop_signals
 from arauto.cli.summary import describe
@@ -123,6 +123,7 @@ async def _serve(config: Config, console: Console) -> None:
         try:
             _say_what_is_open(node, console)
             await asked.wait()
+            leave_ctrl_c()
             console.print(Text("stopping; Ctrl-C again stops at once", style="dim"))
         finally:
             await node.stop()
@@ -132,7 +133,7 @@ async def _serve(config: Config, console: Console) -> None:
 def _say_what_is_open(node: Node, console: Console) -> None:
     config = node.config
     title = f" node {config.node.name} is up, in {config.node.mode} mode. Ctrl-C stops it."
-    console.print(Text.assemble(("arauto", "bold green"), title))
+    console.print(Text.assemble(("Arauto", "bold green"), title))
     lines = describe(
         config,
         port=node.port.port,

@@ -19,7 +19,7 @@ from arauto.cli.connection import (
     say,
     show_client_log,
 )
-from arauto.cli.console import Output, forget_output
+from arauto.cli.console import Output, forget_output, leave_ctrl_c
 from arauto.cli.messages import JsonPrinter, Printer, TextPrinter, format_serial, parse_serial
 from arauto.cli.printable import printable
 from arauto.cli.signals import run_until_asked, stop_signals
@@ -105,12 +105,14 @@ def sub(
         tell=None if quiet else say,
     )
     try:
-        asyncio.run(_run(watch, list(dict.fromkeys(channels)), f"{hub} at {url}"))
+        ended = asyncio.run(_run(watch, list(dict.fromkeys(channels)), f"{hub} at {url}"))
     except ArautoError as error:
         fail(error, url)
     except BrokenPipeError:
         forget_output()
         return
+    if not ended:
+        leave_ctrl_c()
     if watch.last is not None and len(channels) == 1 and not quiet:
         say(f"to continue from here: --since {format_serial(watch.last)}")
 
@@ -131,6 +133,6 @@ def _check(channels: list[str], history: int, since: str) -> Serial | None:
         raise typer.BadParameter(str(error), param_hint="--since") from None
 
 
-async def _run(watch: Watch, channels: list[str], where: str) -> None:
+async def _run(watch: Watch, channels: list[str], where: str) -> bool:
     with stop_signals() as asked:
-        await run_until_asked(watch.run(channels, where), asked)
+        return await run_until_asked(watch.run(channels, where), asked)

@@ -182,8 +182,9 @@ class Watch:
         """Show, or say, what happened around the messages."""
         if isinstance(event, SubscribeResult):
             if resumed and event.recovered:
-                count = event.recovered_count or "nothing"
-                self._tell(f"{event.channel}: {count} missed, all recovered")
+                count = event.recovered_count
+                found = f"{count} missed, all recovered" if count else "nothing was missed"
+                self._tell(f"{event.channel}: {found}")
             elif resumed:
                 self._tell(f"{event.channel}: not all that was missed could be recovered", "yellow")
         elif self._presence and not isinstance(event, Gap):

@@ -22,7 +22,7 @@ GOODS: Mapping[str, tuple[str, int]] = {
 
 _FULL = 40
 _LOW = 6
-_ITEMS_MAX = 3
+_ITEMS_MAX = 2
 _QUANTITY_MAX = 4
 
 

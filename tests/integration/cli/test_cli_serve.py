@@ -35,7 +35,7 @@ def taken() -> Iterator[int]:
 async def test_a_node_says_what_is_open_serves_and_stops(run: Run, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(_OPEN)
     serve = await run("serve")
-    await serve.line("arauto node node-1 is up, in development mode")
+    await serve.line("Arauto node node-1 is up, in development mode")
     clients = (await serve.line("  clients ")).split()[1]
     admin = (await serve.line("  admin ")).split()[1]
     token = re.search(r"bearer token (\S+), for this run", await serve.line("bearer token"))
@@ -61,7 +61,7 @@ async def test_options_win_over_variables_and_variables_over_the_file(
     environ = {**_ADMIN_ANYWHERE, "ARAUTO_CONNECTION__HOST": "192.0.2.2", "ARAUTO_CONFIG": "c.yaml"}
     options = ("--host", "127.0.0.1", "--port", "0", "--data-dir", "elsewhere")
     serve = await run("serve", *options, "--log-level", "error", environ=environ)
-    await serve.line("arauto node ours is up")
+    await serve.line("Arauto node ours is up")
     assert " ws://127.0.0.1:" in await serve.line("  clients ")
     await serve.line("SQLite in elsewhere")
     serve.interrupt(signal.SIGTERM)

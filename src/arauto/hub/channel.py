@@ -83,6 +83,7 @@ class Channel(Audience):
     def open_now(self) -> None:
         """Open a channel that needs no storage."""
         self.epoch = self.env.new_epoch(fully_stored=False)
+        self.hub.continuity.note(self.name, self.epoch, fully_stored=False)
         self.is_open = True
         self.refresh_matches()
 
@@ -96,6 +97,7 @@ class Channel(Audience):
         self.start_epoch()
         if resumed is not None:
             self._resume(resumed, commits_all=commits_all)
+        self.hub.continuity.note(self.name, self.epoch, fully_stored=commits_all)
         for feature in self._features:
             await feature.on_open()
         self.is_open = True
@@ -106,7 +108,7 @@ class Channel(Audience):
         self.ts_ms = resumed.ts_ms
         # A fully stored epoch can go on: every message anybody saw is in the store. Any other epoch
         # may have given out offsets the store never saw, and must not be continued.
-        if commits_all and last.epoch & 1:
+        if commits_all and self.hub.continuity.may_continue(self.name, last.epoch):
             self.epoch = last.epoch
             self.offset = last.offset
             if self._recent is not None:
@@ -182,6 +184,7 @@ class Channel(Audience):
             lane.policy = rules.slow_policy
         if stored_all != (self._committer is not None and self._committer.commits_all):
             self.start_epoch()
+            self.hub.continuity.note(self.name, self.epoch, fully_stored=not stored_all)
         self._matched_generation = -1
         self.refresh_matches()
 

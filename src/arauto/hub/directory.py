@@ -86,6 +86,7 @@ class Directory:
             state = HubState(self._defaults, {}, {}, {}, self._builtin_rules)
         hub = Hub(name, state, self._env)
         await hub.retained.load()
+        await hub.continuity.load()
         self.hubs[name] = hub
         return hub
 

@@ -8,6 +8,7 @@ import asyncio
 
 from arauto.errors import ArautoError, Code
 from arauto.hub.channel import Channel
+from arauto.hub.continuity import Continuity
 from arauto.hub.environment import Environment
 from arauto.hub.matcher import Matcher
 from arauto.hub.ownership import HERE
@@ -34,6 +35,7 @@ class Hub:
         "_publish_bucket",
         "_users",
         "channels",
+        "continuity",
         "counters",
         "env",
         "generation",
@@ -62,6 +64,7 @@ class Hub:
         self.sessions: dict[str, Subscriber] = {}
         self._users: dict[str, dict[Subscriber, None]] = {}
         self.retained = Retained(name, env)
+        self.continuity = Continuity(name, env)
         self.counters = env.metrics.hub(name)
         self.subscription_count = 0
         now_s = env.clock.monotonic_s()

@@ -13,7 +13,7 @@ from arauto.hub.recovery import Recovery
 from arauto.model import Serial, When
 from arauto.settings import Rules
 from arauto.testing.clock import FakeClock
-from tests.unit.hub.world import OTHER_FORMAT, Outcome, Reader, SlowDisk, World, join
+from tests.unit.hub.world import OTHER_FORMAT, NoTasks, Outcome, Reader, SlowDisk, World, join
 
 STORED = Rules(public=True, store=When.ALL)
 MARKED = Rules(public=True, store=When.MARKED)
@@ -34,7 +34,7 @@ class ChannelOnASlowDisk(RuleBasedStateMachine):
     def start(self, rules: Rules) -> None:
         self.clock = FakeClock()
         self.disk = SlowDisk(self.clock)
-        self.world = World(rules=rules, clock=self.clock, journal=self.disk)
+        self.world = World(rules=rules, clock=self.clock, journal=self.disk, tasks=NoTasks())
         hub = self.world.hub()
         self.channel = Channel(hub, "c")
         self.channel.open_now()
@@ -232,8 +232,7 @@ async def test_a_stored_channel_goes_on_where_it_stopped_and_knows_its_keys() ->
     channel = await hub.open_channel("c")
     outcomes = world.publish(channel, b"1", b"2", idempotency_key="")
     [keyed] = world.publish(channel, b"3", idempotency_key="k")
-    await world.settle()
-    again = await world.hub().open_channel("c")
+    again = await (await world.reopened()).open_channel("c")
     assert again.serial == keyed.serial
     assert [m.payload for m in again.recent_after(0)] == [b"1", b"2", b"3"]
     [retry] = world.publish(again, b"3", idempotency_key="k")
@@ -250,7 +249,7 @@ async def test_a_partly_stored_channel_starts_a_new_epoch_when_it_opens_again() 
     await world.settle()
     world.publish(channel, b"2")
     seen = channel.serial
-    again = await world.hub().open_channel("c")
+    again = await (await world.reopened()).open_channel("c")
     assert again.epoch > seen.epoch
     assert again.recovery_from(seen) is Recovery.IMPOSSIBLE
 
@@ -268,9 +267,29 @@ async def test_an_epoch_never_goes_back_even_if_the_wall_clock_does() -> None:
     world.publish(channel, b"2")
     await world.settle()
     world.clock.jump_wall(-3_600_000)
-    again = Channel(world.hub(), "c")
-    await again.open()
+    again = await (await world.reopened()).open_channel("c")
     assert again.epoch == channel.epoch
+
+
+@pytest.mark.parametrize("open_meanwhile", [True, False])
+async def test_a_stored_epoch_does_not_go_on_if_another_one_lay_in_between(
+    open_meanwhile: bool,
+) -> None:
+    """The store knows nothing of messages that were published while nothing was stored."""
+    world = World(rules=STORED)
+    channel = await world.hub().open_channel("c")
+    [seen] = world.publish(channel, b"stored")
+    await world.settle()
+    world.rules = PLAIN
+    if open_meanwhile:
+        channel.apply_rules(PLAIN)
+    else:
+        channel = await (await world.reopened()).open_channel("c")
+    world.publish(channel, b"not stored")
+    world.rules = STORED
+    again = await (await world.reopened()).open_channel("c")
+    assert again.epoch > channel.epoch
+    assert again.recovery_from(seen.serial) is Recovery.IMPOSSIBLE
 
 
 async def test_the_time_of_messages_never_goes_back_within_a_channel() -> None:

@@ -1,7 +1,8 @@
 """A hub in a bottle: fake time, memory storage, and readers that keep what they were sent."""
 
 import asyncio
-from typing import TypeVar
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from arauto.codec.events import Event, Gap, Publication, PublishItem
 from arauto.codec.proto import ProtoCodec
@@ -29,6 +30,7 @@ __all__ = [
     "OPEN",
     "OTHER_FORMAT",
     "WIRE",
+    "NoTasks",
     "Outcome",
     "Reader",
     "SlowDisk",
@@ -179,6 +181,16 @@ class SlowDisk(MemoryJournal):
         self.commit(len(self.waiting))
 
 
+class NoTasks(TaskSet):
+    """Starts nothing: for tests that run without an event loop."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda error: None)
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        work.close()
+
+
 class World:
     """Everything a hub needs, under the test's control."""
 
@@ -191,6 +203,7 @@ class World:
         clock: FakeClock | None = None,
         storage: Storage | None = None,
         journal: SlowDisk | None = None,
+        tasks: TaskSet | None = None,
         seed: int = 1,
     ) -> None:
         self.clock = clock or FakeClock()
@@ -207,7 +220,7 @@ class World:
             )
         self.storage = kept
         self.failures: list[BaseException] = []
-        self.tasks = TaskSet(self.failures.append)
+        self.tasks = tasks if tasks is not None else TaskSet(self.failures.append)
         self.env = Environment(
             node="node-1",
             clock=self.clock,
@@ -241,6 +254,14 @@ class World:
 
     def hub(self, name: str = "shop") -> Hub:
         return Hub(name, self.state(), self.env)
+
+    async def reopened(self, name: str = "shop") -> Hub:
+        """A hub as it comes back after a restart."""
+        await self.settle()
+        hub = self.hub(name)
+        await hub.retained.load()
+        await hub.continuity.load()
+        return hub
 
     async def channel(self, name: str = "c", hub: Hub | None = None) -> Channel:
         return await (hub or self.hub()).open_channel(name)

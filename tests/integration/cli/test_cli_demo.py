@@ -163,3 +163,51 @@ def _read_all(fd: int) -> str:
             parts.append(part)
     os.close(fd)
     return b"".join(parts).decode()
+
+
+def patched(tmp_path: Path, patch: str) -> str:
+    """A line that runs the demo with something changed inside it."""
+    (tmp_path / "patched.py").write_text(
+        "import sys\nimport msgspec\nimport arauto.cli.demo_show as show\n"
+        f"{patch}\n"
+        "from arauto.cli.main import main\n"
+        "sys.argv[0] = 'arauto'\nmain()\n"
+    )
+    return f"{sys.executable} patched.py"
+
+
+async def test_a_port_taken_between_looking_and_using_it_is_replaced_too(
+    paste: Run, tmp_path: Path, no_8080: None
+) -> None:
+    line = patched(tmp_path, "show.is_taken = lambda host, port: False")
+    demo = await paste(f"{line} demo --no-traffic --seconds 0.1")
+    assert await demo.ended() == 0, demo
+    assert "ws://127.0.0.1:8080," not in str(demo)
+
+
+async def test_shops_that_are_refused_end_the_demo_with_the_reason(
+    paste: Run, tmp_path: Path
+) -> None:
+    line = patched(
+        tmp_path,
+        "made, replace = show.demo_config, msgspec.structs.replace\n"
+        "def closed(**options):\n"
+        "    config = made(**options)\n"
+        "    hub = replace(config.hub, defaults=replace(config.hub.defaults, default_public=False))\n"
+        "    return replace(config, hub=hub)\n"
+        "show.demo_config = closed",
+    )
+    demo = await paste(f"{line} demo --port 0")
+    assert await demo.ended() == 1, demo
+    assert demo.err == [
+        "could not go on: no grant or rule lets this session subscribe to it",
+    ]
+
+
+async def test_a_directory_that_another_demo_uses_is_told(run: Run) -> None:
+    options = ("demo", "--port", "0", "--no-traffic", "--keep")
+    first = await run(*options)
+    await first.line("SSE")
+    second = await run(*options)
+    assert await second.ended() == 1, second
+    assert "could not start: the data directory .arauto-demo is in use" in str(second)

@@ -1,0 +1,218 @@
+"""What `arauto demo` does: a node, its shops, lines to paste, and a picture of what goes on."""
+
+import asyncio
+import errno
+import shlex
+import shutil
+import sys
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import uvloop
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from arauto.cli.demo_view import Meter, picture, plain_line
+from arauto.cli.ports import explain, is_taken
+from arauto.cli.signals import run_until_asked, stop_signals
+from arauto.client import Client, Overflow, Received
+from arauto.config.schema import Config
+from arauto.demo.hub import HUB, demo_config, shop_token
+from arauto.demo.shops import BOARD, SHOPS, run_shop
+from arauto.demo.world import CITIES, Shop
+from arauto.entropy import SeededEntropy, SystemEntropy
+from arauto.errors import ArautoError
+from arauto.node import Node
+from arauto.telemetry.log import configure_logging
+
+__all__ = ["DemoFailedError", "Show"]
+
+_HOST = "127.0.0.1"
+_PORT, _ADMIN_PORT = 8080, 4040
+_PICTURES_PER_S = 2
+_LINE_EVERY_S = 2.0
+_LAST_LEN = 8
+
+
+class DemoFailedError(Exception):
+    """Why the demo could not start or could not go on, in one line."""
+
+
+class Show:
+    """One demo.
+
+    Args:
+        console: where everything is shown.
+        data_dir: where the node keeps its data.
+        port: the client port; None = the usual one, or any if that is taken.
+        shops: whether there is traffic.
+        seed: lets the same things happen again; None = something else each time.
+    """
+
+    def __init__(
+        self, console: Console, data_dir: str, *, port: int | None, shops: bool, seed: int | None
+    ) -> None:
+        self._console = console
+        self._secret = SystemEntropy().token(48)
+        self._any_port = port is None
+        self._config = demo_config(
+            data_dir=data_dir,
+            port=_PORT if port is None else port,
+            admin_port=0 if is_taken(_HOST, _ADMIN_PORT) else _ADMIN_PORT,
+            jwt_secret=self._secret,
+        )
+        self._cities = CITIES if shops else ()
+        self._seed = SystemEntropy().bits(32) if seed is None else seed
+        self._last: deque[Received] = deque(maxlen=_LAST_LEN)
+        self.summary = ""
+        """What there was, once it is over."""
+
+    def run(self, seconds: float) -> None:
+        """Run until a signal comes or the time is over; 0 = no time.
+
+        Raises:
+            DemoFailedError: it could not start, or not go on.
+        """
+        if self._any_port and is_taken(_HOST, _PORT):
+            said = f"port {_PORT} is taken, so the demo uses another one"
+            self._console.print(Text(said, style="yellow"))
+            self._config = _anywhere(self._config, any_port=True)
+        configure_logging(
+            level=self._config.debug.level,
+            format=self._config.debug.format,
+            secrets=[self._secret],
+        )
+        uvloop.run(self._run(seconds))
+
+    async def _run(self, seconds: float) -> None:
+        with stop_signals() as asked:
+            node = await self._start()
+            try:
+                for line in _instructions(node, shops=bool(self._cities)):
+                    self._console.print(line)
+                if seconds:
+                    asyncio.get_running_loop().call_later(seconds, asked.set)
+                await run_until_asked(self._play(node), asked)
+            except ArautoError as error:
+                raise DemoFailedError(f"could not go on: {error.message}") from error
+            finally:
+                count = node.metrics.total().publishes
+                self.summary = f"{count} message{' was' if count == 1 else 's were'} published"
+                await node.stop()
+
+    async def _start(self) -> Node:
+        try:
+            return await _started(self._config)
+        except ArautoError as error:
+            raise DemoFailedError(f"could not start: {error.message}") from error
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise DemoFailedError(f"could not start: {explain(error, self._config)}") from error
+        # Somebody took a port after we looked. Those that nobody asked for can be any others.
+        self._config = _anywhere(self._config, any_port=self._any_port)
+        try:
+            return await _started(self._config)
+        except OSError as error:
+            raise DemoFailedError(f"could not start: {explain(error, self._config)}") from error
+
+    async def _play(self, node: Node) -> None:
+        url = f"ws://{_HOST}:{node.port.port}"
+        clock = node.clock
+
+        def make_client(name: str) -> Client:
+            return Client(url, hub=HUB, token=shop_token(name, self._secret, clock.wall_ms()))
+
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._watch(make_client("office")))
+                tasks.create_task(self._show(node))
+                for number, city in enumerate(self._cities):
+                    entropy = SeededEntropy(self._seed + number)
+                    shop = Shop(city, entropy)
+                    tasks.create_task(run_shop(shop, make_client, clock, entropy))
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
+
+    async def _watch(self, office: Client) -> None:
+        """Remember the last messages of all channels."""
+        async with office as client:
+            everything = client.subscribe("*", overflow=Overflow.DROP_OLDEST)
+            async for message in everything:
+                self._last.append(message)
+
+    async def _show(self, node: Node) -> None:
+        clock = node.clock
+        meter = Meter(node.metrics, clock.monotonic_s())
+        meter.read(clock.monotonic_s())
+        if not self._console.is_terminal:
+            while True:
+                await asyncio.sleep(_LINE_EVERY_S)
+                self._console.print(plain_line(meter.read(clock.monotonic_s())))
+        with Live(console=self._console, auto_refresh=False) as live:
+            while True:
+                status = meter.read(clock.monotonic_s())
+                live.update(picture(status, tuple(self._last), self._console), refresh=True)
+                await asyncio.sleep(1 / _PICTURES_PER_S)
+
+
+async def _started(config: Config) -> Node:
+    node = Node(config)
+    await node.start()
+    return node
+
+
+def _anywhere(config: Config, *, any_port: bool) -> Config:
+    """The same with any free ports."""
+    replace = msgspec.structs.replace
+    connection = replace(config.connection, port=0) if any_port else config.connection
+    return replace(config, connection=connection, admin=replace(config.admin, port=0))
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong first, out of its wrappings: the rest is what followed from it."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _instructions(node: Node, *, shops: bool) -> Iterator[Text]:
+    """What to try, ready to be pasted."""
+    port = node.port.port
+    arauto = _command()
+    at = "" if port == _PORT else f" --url ws://{_HOST}:{port}"
+    title = f": a node with {len(CITIES)} simulated shops." if shops else ": a node, and no shops."
+    yield Text.assemble(("Arauto demo", "bold green"), title, (" Ctrl-C stops it.", "bold"))
+    yield Text()
+    yield Text.assemble(("  address  ", "bold"), f"ws://{_HOST}:{port}, hub {HUB}")
+    yield Text.assemble(("  admin    ", "bold"), f"http://{_HOST}:{node.admin_port.port}")
+    yield Text(f"           bearer token {node.admin_token}", style="dim")
+    yield Text()
+    yield Text("In another terminal, from this directory:", style="dim")
+    tries = (
+        ("watch", f"{arauto} sub 'stock:*' /orders --hub {HUB}{at}"),
+        ("publish", f"{arauto} pub hello 'Bom dia' --hub {HUB}{at}"),
+        ("history", f"{arauto} sub /orders/pt/porto --history 5 --hub {HUB}{at}"),
+        ("document", f"{arauto} sub {BOARD} --hub {HUB}{at}"),
+        ("presence", f"{arauto} sub {SHOPS} --presence --hub {HUB}{at}"),
+        ("SSE", f"curl -N 'http://{_HOST}:{port}/v1/sse?hub={HUB}&channel=/orders'"),
+    )
+    for name, line in tries:
+        yield Text.assemble((f"  {name:<9}", "bold"), line)
+    yield Text()
+
+
+def _command() -> str:
+    """How to call this program from the shell that called it."""
+    script = Path(sys.argv[0])
+    if script.name == "__main__.py":
+        return f"{shlex.quote(_shortest(Path(sys.executable), 'python'))} -m arauto"
+    return shlex.quote(_shortest(script, "arauto"))
+
+
+def _shortest(program: Path, name: str) -> str:
+    found = shutil.which(name)
+    return name if found and Path(found).absolute() == program.absolute() else str(program)

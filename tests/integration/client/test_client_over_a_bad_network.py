@@ -309,6 +309,7 @@ async def test_cancelling_at_any_moment_leaks_nothing(node: RunningNode) -> None
             await document.change([{"op": "add", "path": "/a", "value": 1}])
             _ = [m async for m in client.history("c")]
 
+    await use()
     for turns in [*range(60), 80, 100, 130, 170, 220]:
         task = asyncio.ensure_future(use())
         for _ in range(turns):

@@ -98,6 +98,7 @@ class GuardedHttp(HttpToolsProtocol):
         self._address = ""
         self._admitted = False
         self._header_bytes = 0
+        self._parsed_bytes = 0
         self._body_bytes = 0
         self._in_headers = True
         self._deadline: asyncio.TimerHandle | None = None
@@ -141,18 +142,26 @@ class GuardedHttp(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._in_headers = True
         self._header_bytes = 0
+        self._parsed_bytes = 0
         self._body_bytes = 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
+        self._weigh(len(url))
         super().on_url(url)
-        if len(self.url) > self._limits.header_bytes_max:
-            raise httptools.HttpParserError("the request target is too long")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if len(self.headers) >= self._limits.header_count_max:
             raise httptools.HttpParserError("too many headers")
+        self._weigh(len(name) + len(value))
         super().on_header(name, value)
+
+    def _weigh(self, size_bytes: int) -> None:
+        """Count what the parser found; counting what arrives alone misses what arrives in one piece."""
+        self._parsed_bytes += size_bytes
+        if self._parsed_bytes > self._limits.header_bytes_max:
+            self._refuse(431, "the request's headers are too large")
+            raise httptools.HttpParserError("headers too large")
 
     def on_headers_complete(self) -> None:
         self._in_headers = False

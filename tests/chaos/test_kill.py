@@ -87,8 +87,10 @@ async def test_nothing_acknowledged_is_lost_or_doubled_however_often_the_node_is
     start_process: StartProcess, tmp_path: Path, say: Say, seed: int
 ) -> None:
     began_s = time.monotonic()
-    # Snapshots every half second, so that many kills fall between a snapshot and the cut of its log.
-    node = await start_process(channel={"documentSnapshotIntervalS": 0.5})
+    # Snapshots every half second, so that many kills fall between a snapshot and the cut of its log; and
+    # a subscriber that comes back late is brought up to date, however far the others are.
+    channel = {"documentSnapshotIntervalS": 0.5, "recoveryMax": 100_000}
+    node = await start_process(channel=channel)
     load = Load(node, Plan(), seed)
     chance = random.Random(seed)
     listener = Listener(node, "orders")

@@ -75,8 +75,8 @@ class Audience:
 
 async def crawl(reader: RawReader) -> None:
     """A byte per second, until the connection is gone."""
-    while await reader.read_byte():
-        await asyncio.sleep(1)  # noqa: ASYNC110 - being slow is its task
+    while await reader.read_byte():  # noqa: ASYNC110 - being slow is its task
+        await asyncio.sleep(1)
 
 
 @within(120)

@@ -20,7 +20,7 @@ _KEPT_DIR = ".arauto-demo"
 _Port = Annotated[
     int | None,
     typer.Option(
-        min=0, max=65_535, metavar="N", help="Client port. [default: 8080, or any if it is taken]"
+        min=0, max=65_535, metavar="N", help="Client port; else 8080, or any if that is taken."
     ),
 ]
 _Seconds = Annotated[

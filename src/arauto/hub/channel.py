@@ -377,26 +377,31 @@ class Channel(Audience):
         """The channel's whole state as bytes, for handover and replication."""
         keys = self._keys.entries() if self._keys is not None else []
         features = {f.name: f.export_state() for f in self._features}
+        place = (self.epoch, self.offset, self.ts_ms)
         return ChannelState(
-            self.epoch, self.offset, self.ts_ms, keys, features, self.export_own_state()
+            self.hub.name, self.name, *place, keys, features, self.export_own_state()
         ).pack()
 
     def import_state(self, data: bytes) -> None:
         """Take over a state written by `export_state`, on a freshly made channel of the same name.
 
         Raises:
-            ArautoError: CONFLICT if it cannot be read.
+            ArautoError: CONFLICT if it cannot be read, or is not of this channel; then the channel is of
+                no more use.
         """
-        state = ChannelState.unpack(data)
+        state = ChannelState.unpack(data, self.hub.name, self.name)
         self.epoch, self.offset, self.ts_ms = state.epoch, state.offset, state.ts_ms
         if state.keys:
             self._keys = IdempotencyWindow()
             for user, key, epoch, offset, expires_ms in state.keys:
                 self._keys.remember(user, key, Serial(epoch, offset), expires_ms)
-        for feature in self._features:
-            if feature.name in state.features:
-                feature.import_state(state.features[feature.name])
         self.import_own_state(state.own)
+        try:
+            for feature in self._features:
+                if feature.name in state.features:
+                    feature.import_state(state.features[feature.name])
+        except msgspec.MsgspecError as error:
+            raise ArautoError(Code.CONFLICT, "a feature's state cannot be read") from error
         self.is_open = True
 
     def export_own_state(self) -> bytes:

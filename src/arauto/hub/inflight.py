@@ -1,10 +1,13 @@
 """Small records of a channel: messages on their way to the disk, and its state on its way elsewhere."""
 
+import zlib
 from collections.abc import Callable
+from typing import Annotated
 
 import msgspec
 
 from arauto.errors import ArautoError, Code, StorageError
+from arauto.limits import EPOCH_MAX
 from arauto.model import Message, Serial
 
 __all__ = ["ChannelState", "PublishReply", "Waiting"]
@@ -30,12 +33,19 @@ class Waiting:
         self.error: StorageError | None = None
 
 
+_CRC_BYTES = 4
+
+_Number = Annotated[int, msgspec.Meta(ge=0, le=EPOCH_MAX)]
+
+
 class ChannelState(msgspec.Struct):
     """Everything a channel would lose with its node."""
 
-    epoch: int
-    offset: int
-    ts_ms: int
+    hub: str
+    channel: str
+    epoch: _Number
+    offset: _Number
+    ts_ms: _Number
     keys: list[tuple[str, str, int, int, int]]
     """Idempotency keys: (user, key, epoch, offset, expires_ms), oldest first."""
     features: dict[str, bytes]
@@ -43,11 +53,24 @@ class ChannelState(msgspec.Struct):
     """What the channel type itself holds."""
 
     def pack(self) -> bytes:
-        return msgspec.msgpack.encode(self)
+        """A check sum, then MessagePack."""
+        packed = msgspec.msgpack.encode(self)
+        return zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") + packed
 
     @classmethod
-    def unpack(cls, data: bytes) -> "ChannelState":
+    def unpack(cls, data: bytes, hub: str, channel: str) -> "ChannelState":
+        """The state of this very channel.
+
+        Raises:
+            ArautoError: CONFLICT.
+        """
+        packed = data[_CRC_BYTES:]
+        if zlib.crc32(packed).to_bytes(_CRC_BYTES, "big") != data[:_CRC_BYTES]:
+            raise ArautoError(Code.CONFLICT, "the channel state's check sum is wrong")
         try:
-            return msgspec.msgpack.decode(data, type=cls)
+            state = msgspec.msgpack.decode(packed, type=cls)
         except msgspec.MsgspecError as error:
             raise ArautoError(Code.CONFLICT, "the channel state cannot be read") from error
+        if (state.hub, state.channel) != (hub, channel):
+            raise ArautoError(Code.CONFLICT, "the state is another channel's")
+        return state

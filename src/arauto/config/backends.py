@@ -54,13 +54,13 @@ class StorageConfig(Section, frozen=True):
 class SqlConfig(Section, frozen=True):
     """The pool of connections to an SQL server."""
 
-    idle_connections: Count = 2
-    """Connections kept open while there is nothing to do."""
+    idle_connections: Annotated[Count, RESERVED] = 2
+    """Reserved; ignored today. Connections kept open while there is nothing to do."""
     max_connections: PositiveCount = 10
     """Connections open at once; what needs another waits. Stay below the server's own limit, all nodes
     together."""
-    connection_max_lifetime_s: Seconds = 1_800
-    """Age at which a connection is replaced; 0 = never. Lets load balancers and failovers take hold."""
+    connection_max_lifetime_s: Annotated[Seconds, RESERVED] = 1_800
+    """Reserved; ignored today. Age at which a connection is replaced; 0 = never. Lets load balancers and failovers take hold."""
 
 
 class KeyValueConfig(Section, frozen=True):
@@ -82,8 +82,8 @@ class RedisConfig(Section, frozen=True):
     """Password of that user."""
     db: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 0
     """Number of the database to use."""
-    request_timeout_s: Interval = 5
-    """How long one command may take before it counts as failed."""
+    request_timeout_s: Annotated[Interval, RESERVED] = 5
+    """Reserved; ignored today. How long one command may take before it counts as failed."""
 
 
 class ExportConfig(Section, frozen=True):

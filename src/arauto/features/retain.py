@@ -29,11 +29,13 @@ class Retain(Feature):
         ceiling_s = self.channel.env.limits.retain_s_max
         if ceiling_s:
             retain_s = min(retain_s or ceiling_s, ceiling_s)
+        expires_ms = message.expires_ms
         if retain_s:
-            expires_ms = message.ts_ms + int(retain_s * 1000)
-            if not message.expires_ms or expires_ms < message.expires_ms:
-                message = msgspec.structs.replace(message, expires_ms=expires_ms)
-        self.channel.hub.retained.set(message)
+            until_ms = message.ts_ms + int(retain_s * 1000)
+            expires_ms = min(expires_ms, until_ms) if expires_ms else until_ms
+        # Marked in any case, so that a client can tell a greeting from an old message come again.
+        kept = msgspec.structs.replace(message, expires_ms=expires_ms, retain=True)
+        self.channel.hub.retained.set(kept)
 
     def on_welcome(self, subscriber: "Subscriber", *, recovered: bool) -> None:
         # Who recovered has seen it, or receives it with the rest.

@@ -113,10 +113,21 @@ class Directory:
         )
 
     async def refresh(self, name: str) -> None:
-        """Settings of a hub changed: re-read and apply them, if the hub is open here."""
+        """Settings of a hub changed: re-read and apply them, if the hub is open here.
+
+        A hub that is just opening may have read before the change, so it is waited for; and readings are
+        applied in the order they were made, so that an older one never undoes a newer.
+        """
+        opening = self._opening.get(name)
+        if opening is not None:
+            await asyncio.wait([opening])
         hub = self.hubs.get(name)
         if hub is None:
             return
+        async with hub.refreshing:
+            await self._refresh(name, hub)
+
+    async def _refresh(self, name: str, hub: Hub) -> None:
         state = await self.read_state(name)
         if state is None:
             if not self._allow_dynamic:

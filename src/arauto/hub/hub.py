@@ -43,6 +43,7 @@ class Hub:
         "name",
         "patterns",
         "quotas",
+        "refreshing",
         "retained",
         "sessions",
         "state",
@@ -63,6 +64,8 @@ class Hub:
         self.patterns: Matcher[dict[Subscriber, None]] = Matcher()
         self.sessions: dict[str, Subscriber] = {}
         self._users: dict[str, dict[Subscriber, None]] = {}
+        self.refreshing = asyncio.Lock()
+        """Held while settings are read again and applied."""
         self.retained = Retained(name, env)
         self.continuity = Continuity(name, env)
         self.counters = env.metrics.hub(name)

@@ -20,7 +20,7 @@ __all__ = ["configure_logging"]
 
 #: Libraries whose debug lines hold payloads, SQL parameters or URLs: warnings and worse only.
 _QUIET = (
-    "aiosqlite",
+    "alembic",
     "asyncpg",
     "httpcore",
     "httpx",

@@ -97,7 +97,7 @@ def test_lines_of_libraries_take_the_same_way(logs: Setup, name: str) -> None:
     library.handlers.clear()
 
 
-@pytest.mark.parametrize("name", ["aiosqlite", "sqlalchemy.engine", "httpx", "picows.server"])
+@pytest.mark.parametrize("name", ["alembic", "sqlalchemy.engine", "httpx", "picows.server"])
 def test_libraries_that_log_contents_are_kept_quiet_even_in_debug(logs: Setup, name: str) -> None:
     stream = logs(level="debug")
     logging.getLogger(name).info("INSERT INTO journal VALUES (?) %r", ("the payload",))

@@ -60,7 +60,8 @@ class SqlConfig(Section, frozen=True):
     """Connections open at once; what needs another waits. Stay below the server's own limit, all nodes
     together."""
     connection_max_lifetime_s: Annotated[Seconds, RESERVED] = 1_800
-    """Reserved; ignored today. Age at which a connection is replaced; 0 = never. Lets load balancers and failovers take hold."""
+    """Reserved; ignored today. Age at which a connection is replaced; 0 = never. Lets load balancers and
+    failovers take hold."""
 
 
 class KeyValueConfig(Section, frozen=True):

@@ -14,8 +14,9 @@ __all__ = ["Disk", "ext4_disk", "small_disk"]
 class Disk:
     """A mounted file system."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, options: list[str]) -> None:
         self.path = path
+        self._options = options
         self.data_dir = path / "data"
         self._ballast = path / "ballast"
 
@@ -41,6 +42,18 @@ class Disk:
         names = [self.data_dir / name for name in ("arauto.db", "arauto.db-wal", "arauto.mark")]
         _run("chattr", change, *(str(path) for path in names if path.exists()), str(self.data_dir))
 
+    def break_down(self) -> None:
+        """Let the file system find itself damaged: it gives up and takes no more writes."""
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+        device = next(mount[0] for mount in mounts if mount[1] == str(self.path))
+        (Path("/sys/fs/ext4") / Path(device).name / "trigger_fs_error").write_text("test")
+
+    def repair(self) -> None:
+        """Check and mount it again, as an operator would; nobody may be using it."""
+        _run("umount", str(self.path))
+        _succeeds("e2fsck", "-f", "-y", self._options[-1])  # 1 means "mended"
+        _run("mount", *self._options, str(self.path))
+
     def freeze(self) -> None:
         """Let every write hang until `thaw`."""
         _run("fsfreeze", "--freeze", str(self.path))
@@ -64,7 +77,7 @@ def ext4_disk(place: Path, size_bytes: int) -> Iterator[Disk]:
     image.write_bytes(bytes(size_bytes))
     if not _succeeds("mkfs.ext4", "-q", str(image)):
         pytest.skip("NOT CHECKED: a disk that stops taking writes; it needs mkfs.ext4")
-    options = ["-o", "loop", str(image)]
+    options = ["-o", "loop,errors=remount-ro", str(image)]
     with _mounted(place, options, "a disk that stops taking writes; a loop device") as disk:
         yield disk
 
@@ -76,7 +89,7 @@ def _mounted(place: Path, options: list[str], what: str) -> Iterator[Disk]:
     if os.geteuid() != 0 or not _succeeds("mount", *options, str(path)):
         pytest.skip(f"NOT CHECKED: {what} needs root")
     try:
-        yield Disk(path)
+        yield Disk(path, options)
     finally:
         _run("umount", "-l", str(path))
 

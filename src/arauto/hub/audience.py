@@ -81,27 +81,32 @@ class Audience:
         for feature in self._features:
             feature.on_welcome(subscriber, recovered=recovered)
 
-    def replay(self, subscriber: Subscriber, messages: Sequence[Message]) -> None:
-        """Send past messages to one session, without those kept from it and those expired."""
+    def due(self, subscriber: Subscriber, messages: Sequence[Message]) -> list[Message]:
+        """The past messages for one session: without those kept from it and those expired."""
         now_ms = self.env.clock.wall_ms()
-        encode = subscriber.outbox.format.encode_message
-        frames = [
-            encode(message)
+        return [
+            message
             for message in messages
             if not (message.expires_ms and message.expires_ms <= now_ms)
             and not subscriber.is_excluded(message)
         ]
+
+    def replay(self, subscriber: Subscriber, messages: Sequence[Message]) -> None:
+        """Send past messages to one session, those that are due to it."""
+        encode = subscriber.outbox.format.encode_message
+        frames = [encode(message) for message in self.due(subscriber, messages)]
         if frames:
             subscriber.outbox.put(b"".join(frames))
             self.hub.count_deliveries(len(frames))
 
-    def refresh_matches(self, newcomer: Subscriber | None = None) -> None:
+    def refresh_matches(self, newcomer: Subscriber | None = None, *, force: bool = False) -> None:
         """Bring the pattern subscribers up to date with the hub's patterns.
 
         Whoever is new here is welcomed at once, but for `newcomer`, whose reply is not queued yet.
+        `force` is for when not the patterns changed but what their holders may read.
         """
         patterns = self.hub.patterns
-        if self._matched_generation == patterns.generation:
+        if self._matched_generation == patterns.generation and not force:
             return
         self._matched_generation = patterns.generation
         if not len(patterns) and not self._matched:
@@ -127,6 +132,13 @@ class Audience:
         if not len(self.hub.patterns) or not subscriber.session.may_read(self.name, self.rules):
             return False
         return any(subscriber in holders for _, holders in self.hub.patterns.match(self.name))
+
+    def reintroduce(self, subscriber: Subscriber) -> None:
+        """A session here has become someone else: to the features one left and another came."""
+        for feature in self._features:
+            feature.on_leave(subscriber)
+        for feature in self._features:
+            feature.on_join(subscriber)
 
     def has(self, subscriber: Subscriber) -> bool:
         """Whether the session receives from here, by name or through a pattern."""

@@ -29,6 +29,8 @@ class HubLimits:
     settings_refresh_s: float = 60.0
     history_page_len: int = 100
     recovery_len_max: int = 1_000
+    replay_bytes_max: int = 4_194_304
+    """Payload bytes sent at once to a returning subscriber, or in one page of history."""
     live_history_len_max: int = 10_000
     presence_page_len: int = 1_000
     pattern_positions_len_max: int = 1_000

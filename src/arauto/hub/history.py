@@ -60,8 +60,9 @@ async def read_history(
         found = await channel.env.storage.journal.history(query)
         # What was kept for a time only may be gone, and leaves no trace.
         complete = bool(channel.epoch & 1) and not channel.rules.store_s
-    more = len(found) > limit
-    found = found[:limit]
+    fitting = _fitting(found[:limit], channel.env.limits.replay_bytes_max)
+    more = len(found) > len(fitting)
+    found = fitting
     last = found[-1].serial if found else None
     return Page(
         messages=[message for message in found if keep(message)],
@@ -69,6 +70,15 @@ async def read_history(
         next=last,
         complete=complete,
     )
+
+
+def _fitting(messages: list[Message], bytes_max: int) -> list[Message]:
+    """As many of the first ones as have `bytes_max` together, but at least one."""
+    for index, message in enumerate(messages):
+        bytes_max -= len(message.payload)
+        if bytes_max < 0 and index:
+            return messages[:index]
+    return messages
 
 
 def _from_memory(channel: Channel, query: HistoryQuery) -> tuple[list[Message], bool]:

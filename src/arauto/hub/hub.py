@@ -5,6 +5,7 @@ or pattern inside it can reach another hub. Neighbours: `directory.py` makes and
 """
 
 import asyncio
+from collections.abc import Sequence
 
 from arauto.errors import ArautoError, Code
 from arauto.hub.channel import Channel
@@ -16,7 +17,7 @@ from arauto.hub.quota import TokenBucket
 from arauto.hub.retained import Retained
 from arauto.hub.rules import HubState
 from arauto.hub.subscriber import Subscriber
-from arauto.names import matches, namespace_of
+from arauto.names import is_pattern, is_topic, matches, namespace_of
 from arauto.settings import Quotas
 
 __all__ = ["Hub"]
@@ -253,6 +254,26 @@ class Hub:
             channel.refresh_matches()
             if channel.is_idle:
                 self.touch(channel)
+
+    def identity_changed(
+        self, subscriber: Subscriber, held: Sequence[str], *, renamed: bool
+    ) -> None:
+        """A session became someone else and still holds these subscriptions: its patterns deliver what
+        the new identity may read, and the others see who it is now, if that is `renamed`.
+        """
+        wide = [name for name in held if is_pattern(name) or is_topic(name)]
+        here = [self.channels[name] for name in held if name in self.channels]
+        if wide:
+            here += [
+                channel
+                for name, channel in self.channels.items()
+                if any(matches(pattern, name) for pattern in wide)
+            ]
+        for channel in dict.fromkeys(here):
+            was_here = channel.has(subscriber)
+            channel.refresh_matches(force=True)
+            if renamed and was_here and channel.has(subscriber):
+                channel.reintroduce(subscriber)
 
     # --- quotas and counters -----------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from arauto.features.document.channel import DocumentChannel
 from arauto.features.document.value import Value
 from arauto.flow.authorise import publish_refusal
 from arauto.hub.channel import Channel
+from arauto.names import check_channel
 from arauto.session.read import readable
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def handle_document_change(
     session: "Session", request: DocumentChangeRequest
 ) -> Coroutine[Any, Any, None] | None:
     hub = session.hub
-    name = request.channel
+    name = check_channel(request.channel)
     rules = hub.state.resolve_rules(name)
     refusal = publish_refusal(session, name, rules, hub.state.settings)
     if refusal is not None:

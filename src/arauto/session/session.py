@@ -376,8 +376,13 @@ class Session:
 
     def become(self, identity: Identity | None) -> None:
         """Take on a new identity (or none), and re-check everything that depends on it."""
+        held = tuple(self.subscriptions)
+        before = (self.subscriber.user, self.subscriber.extra)
         self._adopt(identity)
         self.recheck()
+        left = [name for name in held if name in self.subscriptions]
+        renamed = before != (self.subscriber.user, self.subscriber.extra)
+        self.hub.identity_changed(self.subscriber, left, renamed=renamed)
 
     def resume_as(self, id: str, identity: Identity) -> None:
         """Take on the id and identity of an earlier session; its subscriptions are the caller's to join."""

@@ -64,7 +64,8 @@ def handle_subscribe(
 
 async def _subscribe_later(session: "Session", id: int, plans: list[Plan]) -> None:
     await prepare(session, plans)
-    _answer(session, id, plans)
+    if not session.has_ended():
+        _answer(session, id, plans)
 
 
 def _answer(session: "Session", id: int, plans: list[Plan]) -> None:
@@ -79,6 +80,23 @@ def _answer(session: "Session", id: int, plans: list[Plan]) -> None:
     for welcome in welcomes:
         welcome.send(session)
     session.state_changed()
+
+
+class _Room:
+    """What may be replayed in answer to one request. A client that wants more reads it page by page."""
+
+    __slots__ = ("_left_bytes",)
+
+    def __init__(self, size_bytes: int) -> None:
+        self._left_bytes = size_bytes
+
+    def take(self, messages: Sequence[Message]) -> bool:
+        """Whether these fit too."""
+        size_bytes = sum(len(message.payload) for message in messages)
+        if size_bytes > self._left_bytes:
+            return False
+        self._left_bytes -= size_bytes
+        return True
 
 
 class _Welcome:
@@ -202,13 +220,14 @@ def subscribe_now(
     """Join everything that can be joined. Queue the reply next, then send the welcomes."""
     results: list[SubscribeResult] = []
     welcomes: list[_Welcome] = []
+    room = _Room(session.env.hub.limits.replay_bytes_max)
     for plan in plans:
         try:
             if plan.error is not None:
                 raise plan.error
             _check(session, plan.item)
             join = _join_wide if _is_wide(plan.item.channel) else _join_channel
-            results.append(join(session, plan, welcomes))
+            results.append(join(session, plan, welcomes, room))
             session.hub.subscription_count += 1
             session.errors = 0
         except ArautoError as error:
@@ -218,7 +237,9 @@ def subscribe_now(
     return tuple(results), welcomes
 
 
-def _join_channel(session: "Session", plan: Plan, welcomes: list[_Welcome]) -> SubscribeResult:
+def _join_channel(
+    session: "Session", plan: Plan, welcomes: list[_Welcome], room: _Room
+) -> SubscribeResult:
     item = plan.item
     channel = session.hub.channel(item.channel)
     if channel is None:
@@ -227,7 +248,7 @@ def _join_channel(session: "Session", plan: Plan, welcomes: list[_Welcome]) -> S
         )
     recovered, replay = False, list[Message]()
     if item.since is not None:
-        recovered, replay = _missed(channel, item.since, plan.prefetched.get(item.channel, []))
+        recovered, replay = _missed(session, channel, item.since, plan, room)
     channel.subscribe(session.subscriber)
     session.subscriptions[item.channel] = channel
     welcomes.append(_Welcome(channel, replay, recovered))
@@ -239,7 +260,9 @@ def _join_channel(session: "Session", plan: Plan, welcomes: list[_Welcome]) -> S
     )
 
 
-def _join_wide(session: "Session", plan: Plan, welcomes: list[_Welcome]) -> SubscribeResult:
+def _join_wide(
+    session: "Session", plan: Plan, welcomes: list[_Welcome], room: _Room
+) -> SubscribeResult:
     item = plan.item
     hub = session.hub
     already = {c.name for c in hub.matching(item.channel) if c.has(session.subscriber)}
@@ -253,7 +276,7 @@ def _join_wide(session: "Session", plan: Plan, welcomes: list[_Welcome]) -> Subs
         if item.positions is not None:
             # A covered channel the client has never seen counts as seen up to before its first message.
             since = item.positions.get(channel.name, Serial(channel.epoch, 0))
-            whole, replay = _missed(channel, since, plan.prefetched.get(channel.name, []))
+            whole, replay = _missed(session, channel, since, plan, room)
             if not whole:
                 unrecovered.append(channel.name)
         if channel.name not in already:
@@ -284,9 +307,17 @@ def _may_have(session: "Session", message: Message) -> bool:
 
 
 def _missed(
+    session: "Session", channel: Channel, since: Serial, plan: Plan, room: _Room
+) -> tuple[bool, list[Message]]:
+    """(whether everything after `since` is here, the messages that are for this session)."""
+    whole, messages = _all_missed(channel, since, plan.prefetched.get(channel.name, []))
+    messages = channel.due(session.subscriber, messages)
+    return (whole, messages) if room.take(messages) else (False, [])
+
+
+def _all_missed(
     channel: Channel, since: Serial, prefetched: list[Message] | None
 ) -> tuple[bool, list[Message]]:
-    """(whether everything after `since` is here, the messages)."""
     if prefetched is None:
         return False, []
     # The store may be a step ahead: what it has and nobody was given yet will come by itself.

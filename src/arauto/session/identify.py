@@ -13,6 +13,7 @@ from arauto.codec.events import (
 from arauto.errors import ArautoError, Code
 from arauto.model import Identity
 from arauto.names import is_pattern, is_topic, matches
+from arauto.session.greeting import auth_reply
 from arauto.session.subscribe import Plan, prepare, subscribe_now
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ async def handle_auth(session: "Session", request: AuthRequest) -> None:
         session.send(AuthReply(id=request.id, success=False, error=ErrorEvent.of(error)))
         session.count_refusal(error.code)
         return
-    session.send(session.auth_reply(request.id))
+    session.send(auth_reply(session, request.id))
     session.give_restore_key()
 
 

@@ -8,21 +8,13 @@ it, and the gateway is told to stop reading meanwhile. `commands.py` holds the h
 from collections import deque
 from collections.abc import Coroutine
 from enum import Enum
+from math import inf
 from typing import Any, Protocol
 
 import msgspec
 import structlog
 
-from arauto.codec.events import (
-    AuthReply,
-    ErrorEvent,
-    Event,
-    Ping,
-    PublishRequest,
-    Request,
-    RestoreKey,
-    SessionInfo,
-)
+from arauto.codec.events import ErrorEvent, Event, Ping, PublishRequest, Request, RestoreKey
 from arauto.errors import ArautoError, Code
 from arauto.flow.authorise import Granted, may_read
 from arauto.hub.channel import Channel, Sender
@@ -35,6 +27,7 @@ from arauto.model import JSON, Identity
 from arauto.session import commands
 from arauto.session.auth.grants import GrantSet
 from arauto.session.environment import SessionEnvironment
+from arauto.session.greeting import auth_reply, session_info
 from arauto.session.publish import handle_publish
 from arauto.session.restore import SessionState
 from arauto.settings import Rules
@@ -77,6 +70,7 @@ class Session:
         "_bucket",
         "_counters",
         "_decode",
+        "_look_s",
         "_now_s",
         "_pinged_s",
         "_queue",
@@ -139,6 +133,8 @@ class Session:
         self._bucket = TokenBucket(hub.quotas.session_messages_per_s, now_s)
         self._seen_s = now_s
         self._pinged_s = 0.0
+        self._look_s = inf
+        """When the wheel looks at this session next."""
         self.opened_s = now_s
         self.opened_ms = env.hub.clock.wall_ms()
         self.auth_by_s = 0.0
@@ -165,34 +161,15 @@ class Session:
         """
         if identity is not None:
             self._adopt(identity)
-        limits = self.env.limits
-        settings = self.hub.state.settings
         deadline_s = self._renew_deadline()
-        self.send(
-            SessionInfo(
-                hub=self.hub.name,
-                session=self.id,
-                node=self.env.hub.node,
-                authenticated=self.identity is not None,
-                user=self.user,
-                allow_anonymous=settings.allow_anonymous,
-                user_channel=settings.user_channel,
-                default_public=settings.default_public,
-                auth_deadline_ms=int(deadline_s * 1000),
-                ping_interval_ms=int(limits.ping_interval_s * 1000),
-                message_bytes_max=min(
-                    settings.quotas.message_bytes_max or limits.message_bytes_max,
-                    limits.message_bytes_max,
-                ),
-            )
-        )
-        self.env.wheel.schedule(
-            self, min(limits.ping_interval_s, deadline_s or limits.ping_interval_s)
-        )
+        self.send(session_info(self, deadline_s))
+        self._look_within(self.env.limits.ping_interval_s)
+        if deadline_s:
+            self._look_within(deadline_s)
         self.hub.counters.sessions_started += 1
         self._journal(Kind.SESSION_START, {})
         if identity is not None:
-            self.send(self.auth_reply(0))
+            self.send(auth_reply(self, 0))
             self.recheck()
 
     def heard(self) -> None:
@@ -240,7 +217,8 @@ class Session:
 
     def on_timer(self, now_s: float) -> float:
         """Heartbeat, deadline, expiry: called by the wheel."""
-        if self.has_ended():
+        if self.has_ended() or now_s < self._look_s:
+            # Over, or an appointment that an earlier one has made needless.
             return 0
         if self.auth_by_s and now_s >= self.auth_by_s and self.identity is None:
             self.disconnect(Code.AUTH_DEADLINE, "the session did not authenticate in time")
@@ -258,8 +236,17 @@ class Session:
                 return 0
             wait_s = limits.pong_timeout_s
         if self.auth_by_s:
-            wait_s = min(wait_s, max(0.001, self.auth_by_s - now_s))
-        return max(wait_s, 0.001)
+            wait_s = min(wait_s, self.auth_by_s - now_s)
+        wait_s = max(min(wait_s, self._expires_in_s()), 0.001)
+        self._look_s = now_s + wait_s
+        return wait_s
+
+    def _look_within(self, delay_s: float) -> None:
+        """Have the wheel look at this session no later than that."""
+        at_s = self._now_s() + delay_s
+        if at_s < self._look_s:
+            self._look_s = at_s
+            self.env.wheel.schedule(self, delay_s)
 
     # --- receiving ---------------------------------------------------------------------------------
 
@@ -428,30 +415,16 @@ class Session:
             state = SessionState(self.id, identity, tuple(self.subscriptions))
             self._spawn(self.env.restorer.save(self.hub.name, self._restore_key, state))
 
-    def auth_reply(self, id: int) -> AuthReply:
-        identity = self.identity
-        assert identity is not None
-        token, expires_ms = self.env.authenticator.issue_token(self.hub.name, self.id, identity)
-        return AuthReply(
-            id=id,
-            success=True,
-            user=identity.user,
-            token=token,
-            token_expires_ms=expires_ms,
-            grants=identity.grants,
-            extra=identity.extra,
-        )
-
     def _check_expiry(self) -> None:
-        identity = self.identity
-        if identity is None:
-            return
-        expired = identity.expires_ms and identity.expires_ms <= self.env.hub.clock.wall_ms()
-        if expired:
-            self.send(
-                ErrorEvent.of(ArautoError(Code.TOKEN_EXPIRED, "the authentication expired"), 0)
-            )
+        if self._expires_in_s() <= 0:
+            error = ArautoError(Code.TOKEN_EXPIRED, "the authentication expired")
+            self.send(ErrorEvent.of(error, 0))
             self.become(None)
+
+    def _expires_in_s(self) -> float:
+        if self.identity is None or not self.identity.expires_ms:
+            return inf
+        return (self.identity.expires_ms - self.env.hub.clock.wall_ms()) / 1000
 
     # --- subscriptions -----------------------------------------------------------------------------
 
@@ -463,8 +436,7 @@ class Session:
         if self.has_ended():
             return
         self._bucket.set_rate(self.hub.quotas.session_messages_per_s)
-        if self._renew_deadline():
-            self.env.wheel.schedule(self, self.env.limits.auth_deadline_s)
+        self._look_within(min(self._renew_deadline() or inf, max(self._expires_in_s(), 0.001)))
         commands.recheck_subscriptions(self)
 
     def drop_subscription(self, name: str) -> None:

@@ -96,7 +96,7 @@ class Client:
         self.session: Session
         self.inbox: list[Event] = []
         self.closed_with: Code | None = None
-        self.is_reading = True
+        self._reads = True
 
     # The session's connection.
 
@@ -112,10 +112,14 @@ class Client:
         self.close(code, reason)
 
     def pause_reading(self) -> None:
-        self.is_reading = False
+        self._reads = False
 
     def resume_reading(self) -> None:
-        self.is_reading = True
+        self._reads = True
+
+    def is_read(self) -> bool:
+        """Whether the session takes more requests."""
+        return self._reads
 
     # The test's side.
 

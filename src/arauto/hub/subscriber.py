@@ -19,6 +19,9 @@ class HubSession(Protocol):
     def recheck(self) -> None:
         """Settings changed: end the subscriptions that are no longer allowed."""
 
+    def held(self) -> tuple[str, ...]:
+        """The names of its subscriptions."""
+
     def disconnect(self, code: Code, reason: str) -> None:
         """Tell the client why and end the connection."""
 

@@ -65,8 +65,15 @@ async def handle_restore(session: "Session", request: RestoreRequest) -> None:
     if session.env.authenticator.is_revoked(hub.name, state.identity):
         raise ArautoError(Code.AUTH_FAILED, "the session's authentication was withdrawn")
     earlier = hub.sessions.get(state.session)
-    if earlier is not None and earlier is not session.subscriber:
+    subscriptions = state.subscriptions
+    if earlier is None:
+        # The lost connection may have been noticed after the key was taken, and saved it again.
+        await session.env.restorer.forget(hub.name, request.key)
+        if session.has_ended():
+            return
+    elif earlier is not session.subscriber:
         # The lost connection has not noticed yet; its place is taken now.
+        subscriptions = earlier.session.held()
         earlier.session.disconnect(
             Code.SESSION_REPLACED, "the session continues on another connection"
         )
@@ -76,7 +83,7 @@ async def handle_restore(session: "Session", request: RestoreRequest) -> None:
     session.resume_as(state.session, state.identity)
     positions = request.positions
     plans = []
-    for name in state.subscriptions:
+    for name in subscriptions:
         if is_pattern(name) or is_topic(name):
             covered = {c: s for c, s in positions.items() if matches(name, c)}
             plans.append(Plan(SubscribeItem(channel=name, positions=covered)))

@@ -393,6 +393,8 @@ class Session:
         """Hand the client a fresh single-use key for this session, unless restoring is off."""
         if not self.env.restorer.ttl_s:
             return
+        if self._restore_key:
+            self._spawn(self.env.restorer.forget(self.hub.name, self._restore_key))
         self._restore_key = self.env.hub.entropy.token(24)
         self.send(RestoreKey(key=self._restore_key, ttl_ms=int(self.env.restorer.ttl_s * 1000)))
         self.state_changed()
@@ -412,7 +414,7 @@ class Session:
         self._restore_pending = False
         identity = self.identity
         if identity is not None:
-            state = SessionState(self.id, identity, tuple(self.subscriptions))
+            state = SessionState(self.id, identity, self.held())
             self._spawn(self.env.restorer.save(self.hub.name, self._restore_key, state))
 
     def _check_expiry(self) -> None:
@@ -438,6 +440,9 @@ class Session:
         self._bucket.set_rate(self.hub.quotas.session_messages_per_s)
         self._look_within(min(self._renew_deadline() or inf, max(self._expires_in_s(), 0.001)))
         commands.recheck_subscriptions(self)
+
+    def held(self) -> tuple[str, ...]:
+        return tuple(self.subscriptions)
 
     def drop_subscription(self, name: str) -> None:
         """Leave a channel or pattern, without telling the client."""

@@ -123,6 +123,9 @@ class Reader:
     def recheck(self) -> None:
         """Nothing is held here."""
 
+    def held(self) -> tuple[str, ...]:
+        return ()
+
     def disconnect(self, code: Code, reason: str) -> None:
         self.closed_with = code
 

@@ -301,15 +301,15 @@ class Session:
 
     async def _work(self, work: Coroutine[Any, Any, None], id: int) -> None:
         try:
-            await work
-        except ArautoError as error:
-            self.refuse(error, id)
+            try:
+                await work
+            except ArautoError as error:
+                self.refuse(error, id)
+            self._release()
         except Exception:
             # Ours to mend; the client is told, and only this client pays.
             _log.exception("a request failed", hub=self.hub.name, session=self.id)
             self.disconnect(Code.SERVER_ERROR, "the server failed to carry out a request")
-        finally:
-            self._release()
 
     def _release(self) -> None:
         """Go on with the requests that were held back, up to the next that must wait."""

@@ -117,6 +117,9 @@ class Client:
     def resume_reading(self) -> None:
         self._reads = True
 
+    def is_connected(self) -> bool:
+        return self.closed_with is None
+
     def is_read(self) -> bool:
         """Whether the session takes more requests."""
         return self._reads

@@ -1,5 +1,6 @@
 """Presence: subscribers see who else is there."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -36,6 +37,12 @@ class PresenceFeature(Feature):
         self._members[subscriber.id] = member
         if known is None:
             self.channel.broadcast(Join(channel=self.channel.name, member=member))
+
+    def on_attach(self, subscribers: "Sequence[Subscriber]") -> None:
+        # One picture for all, instead of everybody's arrival to everybody.
+        now_ms = self.channel.env.clock.wall_ms()
+        self._members = {each.id: each.as_member(now_ms) for each in subscribers}
+        self.channel.broadcast(self.snapshot())
 
     def on_welcome(self, subscriber: "Subscriber", *, recovered: bool) -> None:
         subscriber.outbox.send(self.snapshot())

@@ -93,6 +93,8 @@ class Rest:
                 hub.name, hub.state.settings, "", token.strip().encode(), _address(scope)
             )
             caller = Caller(identity)
+            # It may have closed meanwhile.
+            hub = await self._env.directory.get(hub.name)
         sender = Sender(user=caller.user)
         outcomes = await publish_all(hub, items, sender, caller, self._env.trace_publish)
         return msgspec.json.encode(published(outcomes))

@@ -111,13 +111,7 @@ class Audience:
         self._matched_generation = patterns.generation
         if not len(patterns) and not self._matched:
             return
-        now: dict[Subscriber, None] = {}
-        for _, holders in patterns.match(self.name):
-            for subscriber in holders:
-                if subscriber in self.subscribers or subscriber in now:
-                    continue
-                if subscriber.session.may_read(self.name, self.rules):
-                    now[subscriber] = None
+        now = self._match()
         before, self._matched = self._matched, now
         for subscriber in before:
             if subscriber not in now and subscriber not in self.subscribers:
@@ -127,6 +121,18 @@ class Audience:
                 self._join(subscriber)
                 if subscriber is not newcomer:
                     self.welcome(subscriber, (), recovered=True)
+        if before and not now and not self.subscribers:
+            self.on_deserted()
+
+    def _match(self) -> dict[Subscriber, None]:
+        found: dict[Subscriber, None] = {}
+        for _, holders in self.hub.patterns.match(self.name):
+            for subscriber in holders:
+                if subscriber in self.subscribers or subscriber in found:
+                    continue
+                if subscriber.session.may_read(self.name, self.rules):
+                    found[subscriber] = None
+        return found
 
     def _covered_by_pattern(self, subscriber: Subscriber) -> bool:
         if not len(self.hub.patterns) or not subscriber.session.may_read(self.name, self.rules):

@@ -135,6 +135,11 @@ class Channel(Audience):
         self.hub.touch(self)
 
     @property
+    def is_storing(self) -> bool:
+        """Whether messages are on their way to the disk."""
+        return bool(self._inflight)
+
+    @property
     def is_idle(self) -> bool:
         """Whether nobody listens, nothing is under way and no idempotency key has to be remembered."""
         if self.subscribers or self._matched or self._inflight:
@@ -176,9 +181,7 @@ class Channel(Audience):
             if feature.name in had:
                 feature.on_rules(rules)
             else:
-                for subscriber in (*self.subscribers, *self._matched):
-                    feature.on_join(subscriber)
-                    feature.on_welcome(subscriber, recovered=True)
+                feature.on_attach((*self.subscribers, *self._matched))
         for lane in self._lanes:
             lane.spill()
             lane.policy = rules.slow_policy

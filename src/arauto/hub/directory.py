@@ -23,6 +23,11 @@ _SWEEP_S = 1.0
 _log = structlog.get_logger("arauto.hub")
 T = TypeVar("T")
 
+#: What stands in for a setting that cannot be read. No administrator can give this id to rules.
+_UNREADABLE = "!"
+_CLOSED = Rules(public=False, allow_anonymous=False)
+_CLOSED_HUB = HubSettings(default_public=False, allow_anonymous=False)
+
 
 class Directory:
     """Finds, makes and closes hubs."""
@@ -99,13 +104,15 @@ class Directory:
         channels: dict[str, ChannelSettings] = {}
         for kind, id, value in rows:
             if kind == "hub":
-                settings = _decode(value, HubSettings, name, kind) or settings
-            elif kind == "rules" and (found := _decode(value, Rules, name, kind)):
-                rules[id] = found
-            elif kind == "namespace" and (bound := _decode(value, NamespaceSettings, name, kind)):
-                namespaces[id] = bound
-            elif kind == "channel" and (own := _decode(value, ChannelSettings, name, kind)):
-                channels[id] = own
+                settings = _decode(value, _CLOSED_HUB, name, kind)
+            elif kind == "rules":
+                rules[id] = _decode(value, _CLOSED, name, kind)
+            elif kind == "namespace":
+                namespaces[id] = _decode(value, NamespaceSettings(rules=_UNREADABLE), name, kind)
+            elif kind == "channel":
+                channels[id] = _decode(value, ChannelSettings(rules=_UNREADABLE), name, kind)
+        if any(each.rules == _UNREADABLE for each in (*namespaces.values(), *channels.values())):
+            rules[_UNREADABLE] = _CLOSED
         if settings is None and not (self._allow_dynamic and rows):
             return None
         return HubState(
@@ -186,10 +193,10 @@ class Directory:
             self._env.clock.call_later(self._env.limits.settings_refresh_s, self._refresh_soon)
 
 
-def _decode(value: bytes, kind_type: type[T], hub: str, kind: str) -> T | None:
+def _decode(value: bytes, instead: T, hub: str, kind: str) -> T:
     try:
-        return msgspec.json.decode(value, type=kind_type)
+        return msgspec.json.decode(value, type=type(instead))
     except msgspec.MsgspecError:
-        # A record no version of ours could have written: skip it loudly, serve the rest.
+        # Damaged, or of a version that knows more: what it may have closed stays closed, loudly.
         _log.error("stored setting cannot be read", hub=hub, kind=kind)
-        return None
+        return instead

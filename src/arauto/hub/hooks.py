@@ -51,6 +51,13 @@ class Feature:
     def on_welcome(self, subscriber: "Subscriber", *, recovered: bool) -> None:
         """Joined, and its subscribe reply is queued: send what a newcomer should know."""
 
+    def on_attach(self, subscribers: "Sequence[Subscriber]") -> None:
+        """The rules want this feature from now on, and these are here already."""
+        for subscriber in subscribers:
+            self.on_join(subscriber)
+        for subscriber in subscribers:
+            self.on_welcome(subscriber, recovered=True)
+
     def on_leave(self, subscriber: "Subscriber") -> None:
         """Has left; no longer among those who receive what is broadcast now."""
 

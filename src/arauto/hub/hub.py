@@ -32,6 +32,7 @@ class Hub:
     __slots__ = (
         "_closing",
         "_idle",
+        "_is_closed",
         "_opening",
         "_publish_bucket",
         "_users",
@@ -67,13 +68,14 @@ class Hub:
         self._users: dict[str, dict[Subscriber, None]] = {}
         self.refreshing = asyncio.Lock()
         """Held while settings are read again and applied."""
-        self.retained = Retained(name, env)
+        self.retained = Retained(name, env, self.quotas.channels_max)
         self.continuity = Continuity(name, env)
         self.counters = env.metrics.hub(name)
         self.subscription_count = 0
         now_s = env.clock.monotonic_s()
         self._publish_bucket = TokenBucket(state.settings.quotas.messages_per_s, now_s)
         self.idle_since_s = now_s
+        self._is_closed = False
 
     # --- sessions ----------------------------------------------------------------------------------
 
@@ -131,7 +133,7 @@ class Hub:
         opening has to wait: then use `open_channel`.
 
         Raises:
-            ArautoError: TOO_MANY_CHANNELS, NOT_OWNER, NOT_AVAILABLE.
+            ArautoError: TOO_MANY_CHANNELS, NOT_OWNER, NOT_AVAILABLE, HUB_CLOSED.
         """
         found = self.channels.get(name)
         if found is not None:
@@ -166,12 +168,17 @@ class Hub:
             await self._closing[name]
         channel = self._make(name)
         await channel.open()
+        if self._is_closed:
+            await channel.close()
+            raise _closed()
         self._admit(channel)
         # Rules may have changed while the store was asked.
         channel.apply_rules(self.state.resolve_rules(name))
         return channel
 
     def _make(self, name: str) -> Channel:
+        if self._is_closed:
+            raise _closed()
         limit = self.quotas.channels_max
         if limit and len(self.channels) + len(self._opening) >= limit and name not in self._opening:
             raise ArautoError(Code.TOO_MANY_CHANNELS, f"this hub allows {limit} channels at a time")
@@ -212,6 +219,8 @@ class Hub:
     async def _close_channel(self, channel: Channel) -> None:
         """Close one channel. Who asks for its name meanwhile waits and gets a fresh one."""
         del self.channels[channel.name]
+        # Sessions that remember it as a target must look again.
+        channel.is_open = False
         closing = self._closing[channel.name] = asyncio.get_running_loop().create_future()
         try:
             await channel.close()
@@ -309,6 +318,7 @@ class Hub:
         """Take new settings: channels take their new rules, sessions re-check what they hold."""
         self.state = state
         self.quotas = state.settings.quotas
+        self.retained.set_limit(self.quotas.channels_max)
         self.generation += 1
         self._publish_bucket.set_rate(state.settings.quotas.messages_per_s)
         for channel in list(self.channels.values()):
@@ -325,9 +335,19 @@ class Hub:
 
     async def close(self) -> None:
         """Disconnect everyone and release everything."""
+        self._is_closed = True
         for subscriber in list(self.sessions.values()):
             subscriber.session.disconnect(Code.HUB_CLOSED, "the hub was closed")
-        for channel in list(self.channels.values()):
+        channels = list(self.channels.values())
+        for channel in channels:
+            channel.is_open = False
             await channel.close()
         self.channels = {}
-        await self.retained.flush()
+        if any(channel.is_storing for channel in channels):
+            # Whoever opens them next must find everything that has a serial.
+            await self.env.storage.journal.flush()
+        await self.retained.close()
+
+
+def _closed() -> ArautoError:
+    return ArautoError(Code.HUB_CLOSED, "the hub was closed")

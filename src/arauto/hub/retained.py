@@ -22,6 +22,7 @@ __all__ = ["Retained"]
 
 _PREFIX = "retained:"
 _FLUSH_S = 1.0
+_SWEEP_S = 10.0
 _MESSAGES_MAX = 100_000
 
 _decoder = msgspec.msgpack.Decoder(Message)
@@ -31,11 +32,25 @@ _encode = msgspec.msgpack.Encoder().encode
 class Retained:
     """Retained messages by channel. Expired ones are never handed out."""
 
-    __slots__ = ("_dirty", "_env", "_hub", "_messages", "_timer", "failures", "refused")
+    __slots__ = (
+        "_dirty",
+        "_env",
+        "_hub",
+        "_is_closed",
+        "_limit_len",
+        "_messages",
+        "_swept_s",
+        "_timer",
+        "failures",
+        "refused",
+    )
 
-    def __init__(self, hub: str, env: "Environment") -> None:
+    def __init__(self, hub: str, env: "Environment", channels_max: int = 0) -> None:
         self._hub = hub
         self._env = env
+        self.set_limit(channels_max)
+        self._is_closed = False
+        self._swept_s = env.clock.monotonic_s()
         self._messages: dict[str, Message] = {}
         self._dirty: dict[str, None] = {}
         self._timer: Timer | None = None
@@ -50,11 +65,21 @@ class Retained:
     async def load(self) -> None:
         """Read back what earlier runs retained."""
         for key, value in await self._env.storage.kv.scan(self._hub, _PREFIX, _MESSAGES_MAX):
+            channel = key[len(_PREFIX) :]
             try:
-                self._messages[key[len(_PREFIX) :]] = _decoder.decode(value)
+                message = _decoder.decode(value)
             except msgspec.MsgspecError:
                 # Written by a version that knew another form: it will be replaced, not trusted.
                 self.failures += 1
+                continue
+            if (message.hub, message.channel) == (self._hub, channel):
+                self._messages[channel] = message
+            else:
+                self.failures += 1
+
+    def set_limit(self, channels_max: int) -> None:
+        """Hold at most as many as the hub may have channels; 0 = as many as anybody may."""
+        self._limit_len = min(channels_max or _MESSAGES_MAX, _MESSAGES_MAX)
 
     def get(self, channel: str) -> Message | None:
         message = self._messages.get(channel)
@@ -68,7 +93,7 @@ class Retained:
         if not message.payload:
             self.remove(message.channel)
             return
-        if message.channel not in self._messages and len(self._messages) >= _MESSAGES_MAX:
+        if message.channel not in self._messages and not self._has_room():
             self.refused += 1
             return
         self._messages[message.channel] = message
@@ -85,6 +110,11 @@ class Retained:
                 message = self.get(channel)
                 if message is not None:
                     yield message
+
+    async def close(self) -> None:
+        """Write what is left. Afterwards nothing more is written: the next opening has its own."""
+        self._is_closed = True
+        await self.flush()
 
     async def flush(self) -> None:
         """Write every change that is not yet in the store."""
@@ -113,9 +143,20 @@ class Retained:
             return 0
         return max(0.001, (message.expires_ms - self._env.clock.wall_ms()) / 1000)
 
+    def _has_room(self) -> bool:
+        if len(self._messages) < self._limit_len:
+            return True
+        # Those that expired make room, but looking for them is not worth it with every message.
+        now_s = self._env.clock.monotonic_s()
+        if now_s - self._swept_s >= _SWEEP_S:
+            self._swept_s = now_s
+            for channel in [c for c, m in self._messages.items() if not self._live(m)]:
+                self.remove(channel)
+        return len(self._messages) < self._limit_len
+
     def _mark(self, channel: str) -> None:
         self._dirty[channel] = None
-        if self._timer is None:
+        if self._timer is None and not self._is_closed:
             self._timer = self._env.clock.call_later(_FLUSH_S, self._flush_soon)
 
     def _flush_soon(self) -> None:

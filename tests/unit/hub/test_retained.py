@@ -1,0 +1,182 @@
+"""Retained messages: the last one of each channel, bounded, never expired, and still there tomorrow."""
+
+import msgspec
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from arauto.errors import Code, StorageError
+from arauto.hub import retained as module
+from arauto.hub.retained import Retained
+from arauto.model import Message
+from arauto.names import matches
+from arauto.storage.memory import MemoryKeyValueStore
+from tests.unit.hub.world import NoTasks, World, message
+
+names = st.sampled_from(["a", "b:1", "b:2", "/t", "/t/u"])
+
+
+class RetainedAgainstModel(RuleBasedStateMachine):
+    @initialize(limit=st.integers(1, 4))
+    def start(self, limit: int) -> None:
+        self.world = World(tasks=NoTasks())
+        self.retained = Retained("shop", self.world.env, limit)
+        self.limit = limit
+        self.model: dict[str, Message] = {}
+        self.number = 0
+
+    def live(self) -> dict[str, Message]:
+        now_ms = self.world.clock.wall_ms()
+        return {n: m for n, m in self.model.items() if not m.expires_ms or m.expires_ms > now_ms}
+
+    @rule(
+        name=names, payload=st.sampled_from([b"", b"x"]), ttl_ms=st.sampled_from([0, 500, 60_000])
+    )
+    def publish(self, name: str, payload: bytes, ttl_ms: int) -> None:
+        self.number += 1
+        expires_ms = self.world.clock.wall_ms() + ttl_ms if ttl_ms else 0
+        sent = message(self.number, payload, name, expires_ms=expires_ms)
+        refused = self.retained.refused
+        self.retained.set(sent)
+        if not payload:
+            self.model.pop(name, None)
+        elif self.retained.refused == refused:
+            self.model[name] = sent
+        else:
+            assert len(self.model) >= self.limit, "there was room"
+
+    @rule(seconds=st.sampled_from([0.1, 1, 11]))
+    def wait(self, seconds: float) -> None:
+        self.world.clock.advance(seconds)
+
+    @rule(name=names)
+    def look(self, name: str) -> None:
+        assert self.retained.get(name) == self.live().get(name)
+
+    @rule(pattern=st.sampled_from(["*", "b:*", "b:#", "/", "/t", "a"]))
+    def look_at_many(self, pattern: str) -> None:
+        wanted = [m for n, m in sorted(self.live().items()) if matches(pattern, n)]
+        assert list(self.retained.matching(pattern)) == wanted
+
+    @invariant()
+    def is_bounded(self) -> None:
+        if hasattr(self, "retained"):
+            assert len(self.retained) <= self.limit
+
+
+TestRetainedAgainstModel = RetainedAgainstModel.TestCase
+
+
+async def test_what_is_retained_is_written_within_a_second_and_read_back() -> None:
+    world = World()
+    retained = Retained("shop", world.env)
+    for number in range(1, 6):
+        retained.set(message(number, b"%d" % number, "room"))
+    retained.set(message(6, b"gone", "hall"))
+    retained.set(message(7, b"", "hall"))
+    world.clock.advance(1.5)
+    await world.settle()
+    assert [key for key, _ in await world.storage.kv.scan("shop", "", 10)] == ["retained:room"]
+    again = Retained("shop", world.env)
+    await again.load()
+    found = again.get("room")
+    assert found is not None
+    assert found.payload == b"5"
+    assert again.get("hall") is None
+
+
+async def test_an_expired_message_makes_room_for_others() -> None:
+    world = World()
+    retained = Retained("shop", world.env, 3)
+    expires_ms = world.clock.wall_ms() + 1_000
+    for number in range(3):
+        retained.set(message(1, b"x", f"old:{number}", expires_ms=expires_ms))
+    retained.set(message(1, b"x", "new"))
+    assert retained.refused == 1
+    world.clock.advance(15)
+    await world.settle()
+    retained.set(message(2, b"x", "new"))
+    assert retained.get("new") is not None
+    assert len(retained) == 1
+
+
+async def test_the_bound_follows_the_hubs_channel_quota() -> None:
+    world = World()
+    retained = Retained("shop", world.env, 2)
+    for number in range(5):
+        retained.set(message(1, b"x", f"c:{number}"))
+    assert (len(retained), retained.refused) == (2, 3)
+    retained.set(message(2, b"newer", "c:0"))
+    assert retained.refused == 3, "a new value for a known channel always fits"
+    retained.set_limit(4)
+    for number in range(5):
+        retained.set(message(1, b"x", f"c:{number}"))
+    assert len(retained) == 4
+    retained.set_limit(0)
+    assert retained._limit_len == module._MESSAGES_MAX
+
+
+class Failing(MemoryKeyValueStore):
+    fails = True
+
+    async def put(self, hub: str, key: str, value: bytes, ttl_s: float = 0) -> None:
+        if self.fails:
+            raise StorageError(Code.STORAGE_FULL, "the disk is full")
+        await super().put(hub, key, value, ttl_s)
+
+
+@pytest.fixture
+def failing() -> tuple[World, Failing]:
+    world = World()
+    store = Failing(world.clock)
+    object.__setattr__(world.storage, "kv", store)
+    return world, store
+
+
+async def test_a_write_that_failed_is_tried_again(failing: tuple[World, Failing]) -> None:
+    world, store = failing
+    retained = Retained("shop", world.env)
+    retained.set(message(1, b"x", "room"))
+    world.clock.advance(3)
+    await world.settle()
+    assert retained.failures >= 1
+    store.fails = False
+    world.clock.advance(3)
+    await world.settle()
+    assert await store.get("shop", "retained:room") is not None
+
+
+async def test_a_closed_hub_never_overwrites_what_the_next_one_wrote(
+    failing: tuple[World, Failing],
+) -> None:
+    world, store = failing
+    old = Retained("shop", world.env)
+    old.set(message(1, b"old", "room"))
+    await old.close()
+    store.fails = False
+    new = Retained("shop", world.env)
+    new.set(message(2, b"new", "room"))
+    await new.flush()
+    for _ in range(5):
+        world.clock.advance(2)
+        await world.settle()
+    kept = Retained("shop", world.env)
+    await kept.load()
+    found = kept.get("room")
+    assert found is not None
+    assert found.payload == b"new"
+
+
+async def test_records_that_are_damaged_or_of_another_hub_or_channel_are_not_trusted() -> None:
+    world = World()
+    kv = world.storage.kv
+    good = msgspec.msgpack.encode(message(1, b"good", "good"))
+    await kv.put("shop", "retained:good", good)
+    await kv.put("shop", "retained:other", good)
+    await kv.put("shop", "retained:broken", b"\xc1")
+    foreign = msgspec.structs.replace(message(1, b"x", "foreign"), hub="other")
+    await kv.put("shop", "retained:foreign", msgspec.msgpack.encode(foreign))
+    retained = Retained("shop", world.env)
+    await retained.load()
+    assert [m.channel for m in retained.matching("*")] == ["good"]
+    assert retained.failures == 3

@@ -111,7 +111,8 @@ class Directory:
                 namespaces[id] = _decode(value, NamespaceSettings(rules=_UNREADABLE), name, kind)
             elif kind == "channel":
                 channels[id] = _decode(value, ChannelSettings(rules=_UNREADABLE), name, kind)
-        if any(each.rules == _UNREADABLE for each in (*namespaces.values(), *channels.values())):
+        used = {bound.rules for bound in namespaces.values()}
+        if _UNREADABLE in used.union(own.rules for own in channels.values()):
             rules[_UNREADABLE] = _CLOSED
         if settings is None and not (self._allow_dynamic and rows):
             return None

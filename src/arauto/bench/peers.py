@@ -147,6 +147,8 @@ def arauto_config(port: int, directory: Path, *, stored: bool) -> dict[str, obje
         },
         "connection": {"host": "127.0.0.1", "port": port, "maxConnections": 0},
         "admin": {"host": "127.0.0.1", "port": 0},
+        # A process that comes and goes beside the server would blur its CPU time, and end the measurement.
+        "journal": {"export": {"enabled": False}},
         "storage": {"kind": "sqlite", "dataDir": str(directory / "data")},
         "debug": {"level": "warning"},
     }

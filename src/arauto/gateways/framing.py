@@ -70,6 +70,11 @@ class FramedConnection(WSListener):
         self.write: Callable[[bytes], None] = _write_nowhere
         """The transport's own write, so that a flush is one call."""
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the handshake was completed, however long ago."""
+        return self._transport is not None
+
     # --- for subclasses ----------------------------------------------------------------------------
 
     def on_open(self) -> None:
@@ -232,6 +237,9 @@ def take_over(
         room[: len(piece)] = piece
         room.release()
         protocol.buffer_updated(len(piece))
+    if not listener.is_connected:
+        # picows refused the handshake, and tells its listener nothing of it.
+        request.leave()
 
 
 def _frame(payload: bytes, opcode: int) -> bytes:

@@ -203,7 +203,13 @@ class GuardedHttp(HttpToolsProtocol):
             secure=self.scheme == "https",
             leave=lambda: self._admission.leave(address) if admitted else None,
         )
-        refusal = self._upgrade(request)
+        try:
+            refusal = self._upgrade(request)
+        except BaseException:
+            # Whatever it is, the place it took is free again.
+            request.leave()
+            self.transport.abort()
+            raise
         if refusal is not None:
             request.leave()
             self.transport.write(refusal)
@@ -252,10 +258,12 @@ _PHRASES = {
 }
 
 
-def response(status: int, reason: str, *, code: int = 0, retry_after_s: int = 0) -> bytes:
+def response(
+    status: int, reason: str, *, code: int = 0, retry_after_s: int = 0, headers: bytes = b""
+) -> bytes:
     """A whole plain HTTP response that ends the connection; the body is JSON, as everywhere."""
     body = b'{"code":%d,"message":"%b"}' % (code, reason.encode())
-    extra: Any = b"Retry-After: %d\r\n" % retry_after_s if retry_after_s else b""
+    extra: Any = headers + (b"Retry-After: %d\r\n" % retry_after_s if retry_after_s else b"")
     return (
         b"HTTP/1.1 %d %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
         b"%bConnection: close\r\n\r\n%b" % (status, _PHRASES[status], len(body), extra, body)

@@ -1,5 +1,6 @@
 """The WebSocket gateway: upgrade requests become sessions, messages become requests."""
 
+import re
 from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,6 +20,17 @@ from arauto.session.identify import authenticate
 from arauto.session.session import Session
 
 __all__ = ["WebSocketConnection", "WebSocketGateway"]
+
+_KEY = re.compile(rb"[A-Za-z0-9+/]{22}==\Z")
+
+
+def _old_version() -> bytes:
+    return response(
+        426,
+        "speak version 13 of the WebSocket protocol",
+        code=int(Code.HANDSHAKE_REFUSED),
+        headers=b"Sec-WebSocket-Version: 13\r\n",
+    )
 
 
 class WebSocketGateway:
@@ -48,7 +60,10 @@ class WebSocketGateway:
 
     def upgrade(self, request: Upgrade) -> bytes | None:
         """An `UpgradeHandler`: take the transport over, or return the response that refuses."""
-        target = urlsplit(request.target.decode("latin-1"))
+        try:
+            target = urlsplit(request.target.decode("latin-1"))
+        except ValueError:
+            return response(400, "the address is malformed", code=int(Code.HANDSHAKE_REFUSED))
         if target.path != "/v1/ws":
             return response(404, "WebSocket lives at /v1/ws", code=int(Code.HANDSHAKE_REFUSED))
         try:
@@ -57,6 +72,12 @@ class WebSocketGateway:
             return response(400, "the query has too many fields", code=int(Code.BAD_FIELD))
         hub = query.get("hub", [""])[-1]
         headers = dict(request.headers)
+        if headers.get(b"sec-websocket-version") != b"13":
+            return _old_version()
+        if not _KEY.match(headers.get(b"sec-websocket-key", b"")):
+            return response(
+                400, "Sec-WebSocket-Key is 16 bytes in base64", code=int(Code.HANDSHAKE_REFUSED)
+            )
         if not self._origin_allowed(headers, request.secure, hub):
             self.env.hub.metrics.node.refuse(int(Code.ORIGIN_DENIED))
             return response(

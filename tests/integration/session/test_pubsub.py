@@ -14,8 +14,6 @@ from arauto.codec.events import (
     Pong,
     Presence,
     Publication,
-    PublishItem,
-    PublishRequest,
     SessionInfo,
     SubscribeItem,
     SubscribeReply,
@@ -27,19 +25,8 @@ from arauto.errors import Code
 from arauto.model import Direction, Serial
 from arauto.settings import HubSettings, NamespaceSettings, Quotas, Rules
 from tests.integration.conftest import RunningNode, StartNode
-from tests.integration.wire import Wire, connect
-
-FLAVOURS = ["arauto.v1.proto", "arauto.v1.json"]
-
-
-def publish(channel: str, *payloads: bytes, id: int = 0, **options: object) -> PublishRequest:
-    items = tuple(PublishItem(channel=channel, payload=p, **options) for p in payloads)  # type: ignore[arg-type]
-    return PublishRequest(id=id, items=items)
-
-
-async def subscribed(wire: Wire, *channels: str) -> SubscribeReply:
-    items = tuple(SubscribeItem(channel=channel) for channel in channels)
-    return await wire.ask(SubscribeRequest(id=900, items=items), SubscribeReply)
+from tests.integration.session.talk import FLAVOURS, publish, subscribed
+from tests.integration.wire import connect
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)

@@ -145,6 +145,8 @@ class GuardedHttp(HttpToolsProtocol):
         self._parsed_bytes = 0
         self._body_bytes = 0
         super().on_message_begin()
+        # For streams whose reader has stopped reading: closing would wait for it.
+        self.scope["arauto.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]
 
     def on_url(self, url: bytes) -> None:
         self._weigh(len(url))

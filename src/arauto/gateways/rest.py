@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from arauto.errors import ArautoError, Code
-from arauto.gateways.origin import is_allowed
+from arauto.gateways.pages import Page, Pages
 from arauto.hub.channel import Sender
 from arauto.session.environment import SessionEnvironment
 from arauto.session.oneshot import Caller, publish_all, published, read_messages
@@ -41,15 +41,16 @@ class Rest:
         healthy: Callable[[], bool],
     ) -> None:
         self._env = env
-        self._allowed_origins = allowed_origins
+        self._pages = Pages(env.directory, allowed_origins)
         self._healthy = healthy
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         cors: list[tuple[bytes, bytes]] = []
         try:
-            cors = self._check_origin(scope, headers)
-            status, body = await self._route(scope, headers, receive)
+            query = _query(scope)
+            cors = await self._check_origin(scope, headers, query)
+            status, body = await self._route(scope, headers, query, receive)
         except ArautoError as error:
             self._env.hub.metrics.node.refuse(int(error.code))
             status = _STATUS.get(error.code, 503 if error.retryable else 400)
@@ -61,7 +62,11 @@ class Rest:
         await send({"type": "http.response.body", "body": body})
 
     async def _route(
-        self, scope: dict[str, Any], headers: dict[bytes, str], receive: Receive
+        self,
+        scope: dict[str, Any],
+        headers: dict[bytes, str],
+        query: dict[str, list[str]],
+        receive: Receive,
     ) -> tuple[int, bytes]:
         method, path = scope["method"], scope["path"]
         if path == "/healthz" and method in ("GET", "HEAD"):
@@ -70,19 +75,17 @@ class Rest:
             if method == "OPTIONS":
                 return 204, b""
             if method == "POST":
-                return 200, await self._publish(scope, headers, receive)
+                return 200, await self._publish(scope, headers, query, receive)
             raise ArautoError(Code.BAD_FIELD, "use POST here", field="method")
         raise ArautoError(Code.NOT_FOUND, "there is nothing at this address", field="path")
 
     async def _publish(
-        self, scope: dict[str, Any], headers: dict[bytes, str], receive: Receive
+        self,
+        scope: dict[str, Any],
+        headers: dict[bytes, str],
+        query: dict[str, list[str]],
+        receive: Receive,
     ) -> bytes:
-        try:
-            query = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10)
-        except ValueError:
-            raise ArautoError(
-                Code.BAD_FIELD, "the query has too many fields", field="query"
-            ) from None
         # Read before the hub is asked for: a bad request must not make one.
         items = read_messages(await _body(receive))
         hub = await self._env.directory.get(query.get("hub", [""])[-1])
@@ -99,14 +102,17 @@ class Rest:
         outcomes = await publish_all(hub, items, sender, caller, self._env.trace_publish)
         return msgspec.json.encode(published(outcomes))
 
-    def _check_origin(
-        self, scope: dict[str, Any], headers: dict[bytes, str]
+    async def _check_origin(
+        self, scope: dict[str, Any], headers: dict[bytes, str], query: dict[str, list[str]]
     ) -> list[tuple[bytes, bytes]]:
         origin = headers.get(b"origin")
         if origin is None:
             return []
         secure = scope["scheme"] == "https"
-        if not is_allowed(origin, headers.get(b"host"), secure, self._allowed_origins):
+        hub = query.get("hub", [""])[-1]
+        if not await self._pages.is_welcome(
+            Page(origin, headers.get(b"host"), secure=secure, hub=hub)
+        ):
             raise ArautoError(Code.ORIGIN_DENIED, "pages of this origin may not use this API")
         return [
             (b"access-control-allow-origin", origin.encode("latin-1")),
@@ -114,6 +120,13 @@ class Rest:
             (b"access-control-allow-methods", b"POST"),
             (b"vary", b"Origin"),
         ]
+
+
+def _query(scope: dict[str, Any]) -> dict[str, list[str]]:
+    try:
+        return parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10)
+    except ValueError:
+        raise ArautoError(Code.BAD_FIELD, "the query has too many fields", field="query") from None
 
 
 def _address(scope: dict[str, Any]) -> str:

@@ -11,10 +11,10 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from arauto.codec.events import SubscribeItem, SubscribeRequest
+from arauto.codec.events import ErrorEvent, SubscribeItem, SubscribeRequest
 from arauto.codec.sse import KEEPALIVE, StreamPositions, parse_last_event_id
 from arauto.errors import ArautoError, Code
-from arauto.gateways.origin import is_allowed
+from arauto.gateways.pages import Page, Pages
 from arauto.hub.fanout import Format
 from arauto.model import Serial
 from arauto.names import is_pattern, is_topic, matches
@@ -36,11 +36,17 @@ _HEADERS = [
 ]
 
 
+#: How long a stream that ended may take to deliver the rest before it is cut.
+_GOODBYE_S = 2.0
+
+
 class _SseConnection:
     """One stream. Implements the session's `Connection`; `run` is the only writer."""
 
     __slots__ = (
+        "_abort",
         "_chunks",
+        "_cut",
         "_ended",
         "_wake",
         "address",
@@ -50,7 +56,7 @@ class _SseConnection:
         "transport",
     )
 
-    def __init__(self, address: str, send_buffer_bytes: int) -> None:
+    def __init__(self, address: str, send_buffer_bytes: int, abort: Callable[[], object]) -> None:
         self.address = address
         self.send_buffer_bytes = send_buffer_bytes
         self.transport = "sse"
@@ -59,6 +65,8 @@ class _SseConnection:
         self._chunks: list[bytes] = []
         self._wake = asyncio.Event()
         self._ended = False
+        self._abort = abort
+        self._cut: asyncio.TimerHandle | None = None
 
     def write(self, data: bytes) -> None:
         # One chunk is under way at a time; what comes meanwhile waits in the bounded outbox.
@@ -74,16 +82,35 @@ class _SseConnection:
         """Nothing is read from an SSE client."""
 
     def close(self, code: Code, reason: str) -> None:
+        session = self.session
+        if session is not None:
+            if session.outbox.backlog_bytes:
+                # Everything that waits is given up, but not the word why.
+                farewell = ErrorEvent.of(ArautoError(code, reason), 0)
+                self._chunks.append(session.outbox.format.encode(farewell))
+            session.closed(code)
         self.end()
-        if self.session is not None:
-            self.session.closed(code)
 
     def close_slow(self, code: Code, reason: str) -> None:
         self.close(code, reason)
 
     def end(self) -> None:
+        if self._ended:
+            return
         self._ended = True
         self._wake.set()
+        # A client that reads no more would keep its stream open for ever.
+        self._cut = asyncio.get_running_loop().call_later(_GOODBYE_S, self._abort)
+
+    def released(self) -> None:
+        """The stream is over."""
+        if self._cut is not None:
+            self._cut.cancel()
+
+    def give_up(self, code: Code) -> None:
+        """The stream could not be opened."""
+        if self.session is not None:
+            self.session.closed(code)
 
     async def run(self, send: Send, keep_alive_s: float) -> None:
         """Send chunks as they come until the session ends."""
@@ -126,7 +153,7 @@ class SseGateway:
     ) -> None:
         self._env = env
         self._format = format
-        self._allowed_origins = allowed_origins
+        self._pages = Pages(env.directory, allowed_origins)
         self._send_buffer_bytes = send_buffer_bytes
         self._channels_max = channels_max
         self._keep_alive_s = keep_alive_s
@@ -136,24 +163,26 @@ class SseGateway:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         cors: list[tuple[bytes, bytes]] = []
         connection = _SseConnection(
-            scope["client"][0] if scope["client"] else "", self._send_buffer_bytes
+            scope["client"][0] if scope["client"] else "",
+            self._send_buffer_bytes,
+            scope.get("arauto.abort", _nothing),
         )
         try:
-            query = parse_qs(
-                scope["query_string"].decode("latin-1"), max_num_fields=self._channels_max + 10
-            )
-            cors = self._check_origin(scope, headers, query)
+            query = self._query(scope)
+            cors = await self._check_origin(scope, headers, query)
+            if scope["method"] == "OPTIONS":
+                await send({"type": "http.response.start", "status": 204, "headers": cors})
+                await send({"type": "http.response.body", "body": b""})
+                return
             session = await self._open(connection, headers, query)
-        except ValueError:
-            error = ArautoError(Code.BAD_FIELD, "the query has too many fields", field="query")
-            await _refuse(send, error, cors)
-            return
         except ArautoError as error:
             self._env.hub.metrics.node.refuse(int(error.code))
-            if connection.session is not None:
-                connection.session.closed(error.code)
+            connection.give_up(error.code)
             await _refuse(send, error, cors)
             return
+        except BaseException:
+            connection.give_up(Code.CONNECTION_LOST)
+            raise
         self.connections[connection] = None
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS + cors})
         writer = asyncio.ensure_future(connection.run(send, self._keep_alive_s))
@@ -164,6 +193,7 @@ class SseGateway:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             self.connections.pop(connection, None)
+            connection.released()
             session.closed(Code.CONNECTION_LOST)
             for task in (writer, gone):
                 task.cancel()
@@ -175,18 +205,36 @@ class SseGateway:
             if connection.session is not None:
                 connection.session.disconnect(code, reason)
 
-    def _check_origin(
+    def _query(self, scope: dict[str, Any]) -> dict[str, list[str]]:
+        if scope["method"] not in ("GET", "OPTIONS"):
+            raise ArautoError(Code.BAD_FIELD, "use GET here", field="method")
+        try:
+            return parse_qs(
+                scope["query_string"].decode("latin-1"), max_num_fields=self._channels_max + 10
+            )
+        except ValueError:
+            raise ArautoError(
+                Code.BAD_FIELD, "the query has too many fields", field="query"
+            ) from None
+
+    async def _check_origin(
         self, scope: dict[str, Any], headers: dict[bytes, str], query: dict[str, list[str]]
     ) -> list[tuple[bytes, bytes]]:
         """The CORS headers of an allowed page; raises for others."""
         origin = headers.get(b"origin")
         if origin is None:
             return []
-        hub = self._env.directory.hubs.get(query.get("hub", [""])[-1])
-        allowed = self._allowed_origins + (hub.state.settings.allowed_origins if hub else ())
-        if not is_allowed(origin, headers.get(b"host"), scope["scheme"] == "https", allowed):
+        secure = scope["scheme"] == "https"
+        hub = query.get("hub", [""])[-1]
+        if not await self._pages.is_welcome(
+            Page(origin, headers.get(b"host"), secure=secure, hub=hub)
+        ):
             raise ArautoError(Code.ORIGIN_DENIED, "pages of this origin may not connect")
-        return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"Origin")]
+        return [
+            (b"access-control-allow-origin", origin.encode("latin-1")),
+            (b"access-control-allow-headers", b"authorization, last-event-id"),
+            (b"vary", b"Origin"),
+        ]
 
     async def _open(
         self, connection: _SseConnection, headers: dict[bytes, str], query: dict[str, list[str]]
@@ -219,6 +267,10 @@ def _item(name: str, positions: dict[str, Serial] | None) -> SubscribeItem:
         return SubscribeItem(channel=name, positions=covered)
     # A channel the id no longer had room for may have missed anything: let the answer say so.
     return SubscribeItem(channel=name, since=positions.get(name, Serial(0, 0)))
+
+
+def _nothing() -> None:
+    """Where the server offers no way to cut a connection."""
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -4,13 +4,14 @@ import re
 from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
+import structlog
 from picows import WSMsgType
 
 from arauto.codec.events import ErrorEvent
 from arauto.errors import ArautoError, Code
 from arauto.gateways.framing import BINARY, TEXT, FramedConnection, take_over
 from arauto.gateways.guard import Upgrade, response
-from arauto.gateways.origin import is_allowed
+from arauto.gateways.pages import Page, Pages
 from arauto.hub.fanout import Format
 from arauto.hub.hub import Hub
 from arauto.model import Identity
@@ -20,6 +21,8 @@ from arauto.session.identify import authenticate
 from arauto.session.session import Session
 
 __all__ = ["WebSocketConnection", "WebSocketGateway"]
+
+_log = structlog.get_logger("arauto.gateways")
 
 _KEY = re.compile(rb"[A-Za-z0-9+/]{22}==\Z")
 
@@ -51,7 +54,7 @@ class WebSocketGateway:
         self.env = env
         self._formats = formats
         self._default = next(iter(formats.values()))
-        self._allowed_origins = allowed_origins
+        self._pages = Pages(env.directory, allowed_origins)
         self.send_buffer_bytes = send_buffer_bytes
         self.message_bytes_max = message_bytes_max
         self.fragments_max = fragments_max
@@ -78,11 +81,41 @@ class WebSocketGateway:
             return response(
                 400, "Sec-WebSocket-Key is 16 bytes in base64", code=int(Code.HANDSHAKE_REFUSED)
             )
-        if not self._origin_allowed(headers, request.secure, hub):
-            self.env.hub.metrics.node.refuse(int(Code.ORIGIN_DENIED))
-            return response(
-                403, "pages of this origin may not connect", code=int(Code.ORIGIN_DENIED)
-            )
+        page = _page(headers, request.secure, hub)
+        welcome = self._pages.is_welcome_now(page)
+        if welcome is None:
+            # Only the hub knows, and it is not open.
+            request.transport.pause_reading()
+            self.env.hub.tasks.spawn(self._upgrade_later(request, page, query, headers))
+            return None
+        return self._accept(request, query, headers) if welcome else self._deny()
+
+    async def _upgrade_later(
+        self,
+        request: Upgrade,
+        page: Page,
+        query: dict[str, list[str]],
+        headers: dict[bytes, bytes],
+    ) -> None:
+        welcome = await self._pages.is_welcome(page)
+        if request.transport.is_closing():
+            request.leave()
+            return
+        request.transport.resume_reading()
+        refusal = self._accept(request, query, headers) if welcome else self._deny()
+        if refusal is not None:
+            request.leave()
+            request.transport.write(refusal)
+            request.transport.close()
+
+    def _deny(self) -> bytes:
+        self.env.hub.metrics.node.refuse(int(Code.ORIGIN_DENIED))
+        return response(403, "pages of this origin may not connect", code=int(Code.ORIGIN_DENIED))
+
+    def _accept(
+        self, request: Upgrade, query: dict[str, list[str]], headers: dict[bytes, bytes]
+    ) -> bytes | None:
+        hub = query.get("hub", [""])[-1]
         offer = headers.get(b"sec-websocket-protocol", b"").decode("latin-1")
         offered = [name.strip() for name in offer.split(",") if name.strip()]
         chosen = next((name for name in offered if name in self._formats), "")
@@ -104,23 +137,20 @@ class WebSocketGateway:
         )
         return None
 
-    def _origin_allowed(self, headers: dict[bytes, bytes], secure: bool, hub: str) -> bool:
-        origin = headers.get(b"origin")
-        if origin is None:
-            return True
-        host = headers.get(b"host")
-        open_hub = self.env.directory.hubs.get(hub)
-        allowed = self._allowed_origins
-        if open_hub is not None:
-            allowed += open_hub.state.settings.allowed_origins
-        return is_allowed(
-            origin.decode("latin-1"), host.decode("latin-1") if host else None, secure, allowed
-        )
-
     def drain(self, code: Code, reason: str) -> None:
         """Ask every client to go elsewhere."""
         for connection in list(self.connections):
             connection.end(code, reason)
+
+
+def _page(headers: dict[bytes, bytes], secure: bool, hub: str) -> Page:
+    origin, host = headers.get(b"origin"), headers.get(b"host")
+    return Page(
+        origin.decode("latin-1") if origin is not None else None,
+        host.decode("latin-1") if host is not None else None,
+        secure=secure,
+        hub=hub,
+    )
 
 
 class WebSocketConnection(FramedConnection):
@@ -191,7 +221,8 @@ class WebSocketConnection(FramedConnection):
         if identity is not None:
             session.give_restore_key()
         for data in early or ():
-            session.receive(data)
+            if not session.has_ended():
+                session.receive(data)
 
     async def _open_later(self) -> None:
         """Open the hub first, or check the token first, then the session."""
@@ -210,6 +241,11 @@ class WebSocketConnection(FramedConnection):
             self._start(session, identity)
         except ArautoError as error:
             self._refuse(error)
+            return
+        except Exception:
+            # Ours to mend; unread and unanswered, the connection would stay for ever.
+            _log.exception("a session could not be opened", hub=self._hub)
+            self.end(Code.SERVER_ERROR, "the server failed to open the session")
             return
         self.resume_reading()
 

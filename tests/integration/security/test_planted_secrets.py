@@ -42,9 +42,11 @@ def log() -> Iterator[io.StringIO]:
     before = root.handlers[:], root.level
     stream = io.StringIO()
     configure_logging(level="debug", stream=stream)
+    # Else the loggers used here would keep this set-up for the tests that follow.
+    structlog.configure(cache_logger_on_first_use=False)
     yield stream
     structlog.reset_defaults()
-    root.handlers[:], root.level = before[0], before[1]
+    root.handlers[:] = before[0]
     root.setLevel(before[1])
 
 

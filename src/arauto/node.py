@@ -6,16 +6,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import structlog
 
 import arauto
 from arauto.admin.app import make_app
 from arauto.admin.operations import Operations
-from arauto.admin.operations.stats import hub_interval, node_interval
 from arauto.admin.records import ListenerInfo, NodeInfo
 from arauto.admin.revoked import RevokedUsers
-from arauto.clock import Clock, SystemClock, Timer
+from arauto.clock import Clock, SystemClock
 from arauto.codec.json import JsonCodec
 from arauto.codec.proto import ProtoCodec
 from arauto.codec.sse import SseCodec
@@ -32,8 +30,10 @@ from arauto.gateways.websocket import WebSocketGateway
 from arauto.hub.directory import Directory
 from arauto.hub.environment import Environment, HubLimits
 from arauto.hub.fanout import Format, Turn
-from arauto.model import JSON
+from arauto.hub.refusals import Refusals
+from arauto.recorder import Recorder
 from arauto.registry import CHANNEL_TYPES, FEATURES, open_storage
+from arauto.scrape import build_scrape
 from arauto.session.auth.addresses import AddressPolicy
 from arauto.session.auth.authenticator import Authenticator
 from arauto.session.auth.jwt import JwtVerifier
@@ -45,12 +45,12 @@ from arauto.session.environment import SessionEnvironment, SessionLimits
 from arauto.session.restore import Restorer
 from arauto.session.wheel import TimerWheel
 from arauto.settings import AuthProvider
-from arauto.storage.base import JournalEntry, Kind, Storage
+from arauto.storage.base import Storage
 from arauto.storage.exporter import Exporter, ExportSettings
 from arauto.tasks import TaskSet
-from arauto.telemetry.intervals import Interval, Intervals
+from arauto.telemetry.intervals import Intervals
 from arauto.telemetry.metrics import HubGauges, Metrics
-from arauto.telemetry.prometheus import MetricsCollector, PrometheusExporter
+from arauto.telemetry.prometheus import PrometheusExporter
 
 if TYPE_CHECKING:
     from arauto.telemetry.tracing import Tracing
@@ -82,13 +82,15 @@ class Node:
         self._session_secret = self._secret(config.auth.session.secret, "auth.session.secret", 64)
         self._started_ms = self.clock.wall_ms()
         self._started_s = self.clock.monotonic_s()
+        self._exporter: Exporter | None = None
+        self._tracing: Tracing | None = None
         self._closers: list[Callable[[], Awaitable[Any]]] = []
-        self._heartbeat: Timer | None = None
         self.storage: Storage
         self.env: Environment
         self.sessions: SessionEnvironment
         self.directory: Directory
         self.intervals: Intervals
+        self.recorder: Recorder
         self.operations: Operations
         self.admin_port: Port
         self.port: Port
@@ -123,15 +125,14 @@ class Node:
         self.directory.start()
         self.sessions.wheel.start()
         self.intervals.start()
-        self._beat()
+        self.recorder.start()
 
     async def stop(self) -> None:
         """Send clients away, write what is pending, release everything."""
         if self.stopping:
             return
         self.stopping = True
-        if self._heartbeat is not None:
-            self._heartbeat.cancel()
+        self.recorder.stop()
         self.port.stop_listening()
         for gateway in (self.websocket, self.sse):
             gateway.drain(Code.GOING_AWAY, "the node is shutting down")
@@ -185,7 +186,7 @@ class Node:
     def _build_sessions(self) -> None:
         config = self.config
         session = config.session
-        tracing = self._start_tracing()
+        self._tracing = tracing = self._start_tracing()
         self.sessions = SessionEnvironment(
             hub=self.env,
             directory=self.directory,
@@ -201,6 +202,7 @@ class Node:
                 history_requests_max=session.history_requests_max,
                 restore_save_delay_s=session.restore_save_delay_s,
             ),
+            refusals=Refusals("", self.metrics.node, self.clock, self.storage.journal),
             trace_publish=tracing.trace_publish if tracing is not None else None,
         )
 
@@ -253,12 +255,15 @@ class Node:
 
     def _build_intervals(self) -> None:
         engine = self.config.engine
+        self.recorder = Recorder(
+            self.storage.journal, self.clock, self.config.journal.heartbeat_interval_s
+        )
         self.intervals = Intervals(
             self.metrics,
             self.clock,
             interval_s=engine.stats_collect_interval_s,
             keep_len=engine.stats_keep_intervals,
-            on_interval=self._journal_interval,
+            on_interval=self.recorder.record,
             sample_interval_s=engine.session_metrics_interval_s,
         )
 
@@ -387,16 +392,18 @@ class Node:
     # --- telemetry and the journal -----------------------------------------------------------------
 
     def _build_scrape(self) -> PrometheusExporter | None:
-        telemetry = self.config.telemetry
-        if not telemetry.metrics:
+        if not self.config.telemetry.metrics:
             return None
-        collector = MetricsCollector(
+        return build_scrape(
+            self.config,
             self.metrics,
-            hubs_max=telemetry.metrics_hubs_max,
-            node=self.config.node.name,
-            version=arauto.__version__,
+            self.storage.counters,
+            exporter=self._exporter.counters if self._exporter is not None else None,
+            tracing=self._tracing,
+            refused_connections=lambda: (
+                self.port.admission.refused + self.admin_port.admission.refused
+            ),
         )
-        return PrometheusExporter(collector)
 
     def _start_tracing(self) -> "Tracing | None":
         telemetry = self.config.telemetry
@@ -433,25 +440,8 @@ class Node:
             ExportSettings(interval_s=export.interval_s, segment_rows_max=export.rows_max),
         )
         exporter.start()
+        self._exporter = exporter
         self._closers.append(exporter.stop)
-
-    def _journal_interval(self, interval: Interval) -> None:
-        """One row for the node and one for each hub in which something happened."""
-        self._journal(Kind.COUNTERS, msgspec.json.encode(node_interval(interval)))
-        for hub in interval.hubs:
-            self._journal(Kind.COUNTERS, msgspec.json.encode(hub_interval(interval, hub)), hub)
-
-    def _beat(self) -> None:
-        """Write a row now and then, so that the pipeline knows that time has passed on this node."""
-        self._journal(Kind.HEARTBEAT, b"{}")
-        interval_s = self.config.journal.heartbeat_interval_s
-        self._heartbeat = self.clock.call_later(interval_s, self._beat)
-
-    def _journal(self, kind: Kind, payload: bytes, hub: str = "") -> None:
-        entry = JournalEntry(
-            kind=kind, ts_ms=self.clock.wall_ms(), hub=hub, content_type=JSON, payload=payload
-        )
-        self.storage.journal.append(entry, lambda error: None)
 
     def _gauges(self) -> Iterable[HubGauges]:
         return (

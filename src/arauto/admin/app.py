@@ -21,7 +21,7 @@ from arauto.admin.records import Problem
 from arauto.admin.routes import hubs, live, node, parts, sessions, system
 from arauto.admin.routes.system import Scrape, System
 from arauto.errors import ArautoError, Code
-from arauto.telemetry.metrics import Counters
+from arauto.telemetry.counters import Counters
 
 __all__ = ["ROUTES", "make_app"]
 

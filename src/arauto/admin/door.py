@@ -12,7 +12,7 @@ from typing import Any
 from arauto.admin.problems import response_of, status_of
 from arauto.errors import ArautoError, Code
 from arauto.session.auth.tokens import admin_token_matches, bearer_of
-from arauto.telemetry.metrics import Counters
+from arauto.telemetry.counters import Counters
 
 __all__ = ["Door", "is_loopback"]
 

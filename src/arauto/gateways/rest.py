@@ -9,6 +9,7 @@ import msgspec
 from arauto.errors import ArautoError, Code
 from arauto.gateways.pages import Page, Pages
 from arauto.hub.channel import Sender
+from arauto.hub.refusals import Asker
 from arauto.session.environment import SessionEnvironment
 from arauto.session.oneshot import Caller, publish_all, published, read_messages
 
@@ -52,7 +53,9 @@ class Rest:
             cors = await self._check_origin(scope, headers, query)
             status, body = await self._route(scope, headers, query, receive)
         except ArautoError as error:
-            self._env.hub.metrics.node.refuse(int(error.code))
+            address = scope["client"][0] if scope["client"] else ""
+            asker = Asker(transport="http", address=address)
+            self._env.refusals.note(error, asker, request="http")
             status = _STATUS.get(error.code, 503 if error.retryable else 400)
             body = msgspec.json.encode(
                 {"code": int(error.code), "message": error.message, "field": error.field}

@@ -16,6 +16,7 @@ from arauto.codec.sse import KEEPALIVE, StreamPositions, parse_last_event_id
 from arauto.errors import ArautoError, Code
 from arauto.gateways.pages import Page, Pages
 from arauto.hub.fanout import Format
+from arauto.hub.refusals import Asker
 from arauto.model import Serial
 from arauto.names import is_pattern, is_topic, matches
 from arauto.session.auth.tokens import bearer_of
@@ -176,7 +177,8 @@ class SseGateway:
                 return
             session = await self._open(connection, headers, query)
         except ArautoError as error:
-            self._env.hub.metrics.node.refuse(int(error.code))
+            asker = Asker(transport="sse", address=connection.address)
+            self._env.refusals.note(error, asker, request="connect")
             connection.give_up(error.code)
             await _refuse(send, error, cors)
             return

@@ -14,6 +14,7 @@ from arauto.gateways.guard import Upgrade, response
 from arauto.gateways.pages import Page, Pages
 from arauto.hub.fanout import Format
 from arauto.hub.hub import Hub
+from arauto.hub.refusals import Asker
 from arauto.model import Identity
 from arauto.session.auth.tokens import bearer_of
 from arauto.session.environment import SessionEnvironment
@@ -88,7 +89,7 @@ class WebSocketGateway:
             request.transport.pause_reading()
             self.env.hub.tasks.spawn(self._upgrade_later(request, page, query, headers))
             return None
-        return self._accept(request, query, headers) if welcome else self._deny()
+        return self._accept(request, query, headers) if welcome else self._deny(request)
 
     async def _upgrade_later(
         self,
@@ -102,15 +103,17 @@ class WebSocketGateway:
             request.leave()
             return
         request.transport.resume_reading()
-        refusal = self._accept(request, query, headers) if welcome else self._deny()
+        refusal = self._accept(request, query, headers) if welcome else self._deny(request)
         if refusal is not None:
             request.leave()
             request.transport.write(refusal)
             request.transport.close()
 
-    def _deny(self) -> bytes:
-        self.env.hub.metrics.node.refuse(int(Code.ORIGIN_DENIED))
-        return response(403, "pages of this origin may not connect", code=int(Code.ORIGIN_DENIED))
+    def _deny(self, request: Upgrade) -> bytes:
+        error = ArautoError(Code.ORIGIN_DENIED, "pages of this origin may not connect")
+        asker = Asker(transport="websocket", address=request.address)
+        self.env.refusals.note(error, asker, request="connect")
+        return response(403, error.message, code=int(error.code))
 
     def _accept(
         self, request: Upgrade, query: dict[str, list[str]], headers: dict[bytes, bytes]
@@ -253,7 +256,8 @@ class WebSocketConnection(FramedConnection):
         return self.closing
 
     def _refuse(self, error: ArautoError) -> None:
-        self._gateway.env.hub.metrics.node.refuse(int(error.code))
+        asker = Asker(transport=self.transport, address=self.address)
+        self._gateway.env.refusals.note(error, asker, request="connect")
         event = ErrorEvent.of(error)
         if self.closing:
             return

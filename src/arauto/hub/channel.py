@@ -51,6 +51,7 @@ class Channel(Audience):
         "_on_message",
         "_recent",
         "_ttl_ms",
+        "_wall_ms",
         "epoch",
         "is_open",
         "offset",
@@ -60,6 +61,7 @@ class Channel(Audience):
     def __init__(self, hub: "Hub", name: str) -> None:
         super().__init__(hub, name)
         self.is_open = False
+        self._wall_ms = self.env.clock.wall_ms
         self.epoch = 0
         self.offset = 0
         self.ts_ms = 0
@@ -218,7 +220,7 @@ class Channel(Audience):
 
         `reply` is called once, now or later; None if nobody wants to know.
         """
-        now_ms = self.env.clock.wall_ms()
+        now_ms = self._wall_ms()
         key = draft.idempotency_key
         if key and self._answer_duplicate(sender.user, key, now_ms, reply):
             return
@@ -297,7 +299,8 @@ class Channel(Audience):
         if self._keys is None:
             self._keys = IdempotencyWindow()
         expires_ms = ts_ms + int(self.rules.idempotency_s * 1000)
-        self._keys.remember(user, key, serial, expires_ms)
+        if self._keys.remember(user, key, serial, expires_ms):
+            self.hub.counters.keys_evicted += 1
 
     def _on_committed(self, waiting: Waiting, error: StorageError | None) -> None:
         waiting.ready = True

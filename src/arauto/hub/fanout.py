@@ -13,7 +13,7 @@ from arauto.clock import Clock
 from arauto.codec.base import Codec
 from arauto.codec.events import Event
 from arauto.model import Message, SlowPolicy
-from arauto.telemetry.metrics import Counters
+from arauto.telemetry.counters import Counters
 
 if TYPE_CHECKING:
     from arauto.hub.outbox import Outbox

@@ -14,6 +14,7 @@ from arauto.hub.environment import Environment
 from arauto.hub.matcher import Matcher
 from arauto.hub.ownership import HERE
 from arauto.hub.quota import TokenBucket
+from arauto.hub.refusals import Refusals
 from arauto.hub.retained import Retained
 from arauto.hub.rules import HubState
 from arauto.hub.subscriber import Subscriber
@@ -46,6 +47,7 @@ class Hub:
         "patterns",
         "quotas",
         "refreshing",
+        "refusals",
         "retained",
         "sessions",
         "state",
@@ -71,6 +73,7 @@ class Hub:
         self.retained = Retained(name, env, self.quotas.channels_max)
         self.continuity = Continuity(name, env)
         self.counters = env.metrics.hub(name)
+        self.refusals = Refusals(name, self.counters, env.clock, env.storage.journal)
         self.subscription_count = 0
         now_s = env.clock.monotonic_s()
         self._publish_bucket = TokenBucket(state.settings.quotas.messages_per_s, now_s)

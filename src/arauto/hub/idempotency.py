@@ -13,14 +13,13 @@ class IdempotencyWindow:
     """The keys one channel has seen, oldest first, each with the serial it led to.
 
     Keys are scoped by the publishing user, so that nobody can use up another's keys. The window holds at most
-    10,000 keys; beyond that the oldest is forgotten early (counted in `evicted`).
+    10,000 keys; beyond that the oldest is forgotten early (`remember` says so).
     """
 
-    __slots__ = ("_seen", "evicted")
+    __slots__ = ("_seen",)
 
     def __init__(self) -> None:
         self._seen: OrderedDict[tuple[str, str], tuple[int, Serial]] = OrderedDict()
-        self.evicted = 0
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -32,12 +31,14 @@ class IdempotencyWindow:
         # Not all keys are kept equally long: behind one that is, another may be over.
         return found[1] if found is not None and found[0] > now_ms else None
 
-    def remember(self, user: str, key: str, serial: Serial, expires_ms: int) -> None:
+    def remember(self, user: str, key: str, serial: Serial, expires_ms: int) -> bool:
+        """Whether an older key had to be forgotten early for it."""
         self._seen[user, key] = (expires_ms, serial)
         self._seen.move_to_end((user, key))
-        if len(self._seen) > _KEYS_MAX:
-            self._seen.popitem(last=False)
-            self.evicted += 1
+        if len(self._seen) <= _KEYS_MAX:
+            return False
+        self._seen.popitem(last=False)
+        return True
 
     def forget(self, user: str, key: str, serial: Serial) -> None:
         """The publish that got `serial` failed after all: a retry is a new attempt."""

@@ -17,7 +17,7 @@ from arauto.codec.events import Event, Gap
 from arauto.errors import Code
 from arauto.hub.fanout import Format, Item, Lane, Turn
 from arauto.model import Message, Serial, SlowPolicy
-from arauto.telemetry.metrics import Counters
+from arauto.telemetry.counters import Counters
 
 __all__ = ["Outbox", "Sink"]
 

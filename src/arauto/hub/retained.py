@@ -33,6 +33,7 @@ class Retained:
     """Retained messages by channel. Expired ones are never handed out."""
 
     __slots__ = (
+        "_counters",
         "_dirty",
         "_env",
         "_hub",
@@ -41,8 +42,6 @@ class Retained:
         "_messages",
         "_swept_s",
         "_timer",
-        "failures",
-        "refused",
     )
 
     def __init__(self, hub: str, env: "Environment", channels_max: int = 0) -> None:
@@ -54,10 +53,7 @@ class Retained:
         self._messages: dict[str, Message] = {}
         self._dirty: dict[str, None] = {}
         self._timer: Timer | None = None
-        self.refused = 0
-        """Messages not retained because the hub holds the most it may."""
-        self.failures = 0
-        """Writes the store refused; they are tried again with the next flush."""
+        self._counters = env.metrics.hub(hub)
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -70,12 +66,12 @@ class Retained:
                 message = _decoder.decode(value)
             except msgspec.MsgspecError:
                 # Written by a version that knew another form: it will be replaced, not trusted.
-                self.failures += 1
+                self._counters.retained_failures += 1
                 continue
             if (message.hub, message.channel) == (self._hub, channel):
                 self._messages[channel] = message
             else:
-                self.failures += 1
+                self._counters.retained_failures += 1
 
     def set_limit(self, channels_max: int) -> None:
         """Hold at most as many as the hub may have channels; 0 = as many as anybody may."""
@@ -94,7 +90,7 @@ class Retained:
             self.remove(message.channel)
             return
         if message.channel not in self._messages and not self._has_room():
-            self.refused += 1
+            self._counters.retained_refused += 1
             return
         self._messages[message.channel] = message
         self._mark(message.channel)
@@ -132,7 +128,7 @@ class Retained:
                 else:
                     await kv.put(self._hub, key, _encode(message), self._ttl_s(message))
             except StorageError:
-                self.failures += 1
+                self._counters.retained_failures += 1
                 self._mark(channel)
 
     def _live(self, message: Message) -> bool:

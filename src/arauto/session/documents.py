@@ -74,7 +74,7 @@ def _change(session: "Session", channel: Channel, request: DocumentChangeRequest
         if session.has_ended():
             return
         if error is not None:
-            session.refuse(error, request.id)
+            session.refuse(error, request.id, request)
         elif request.id:
             session.send(
                 DocumentChangeReply(id=request.id, channel=request.channel, version=version)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from arauto.hub.directory import Directory
 from arauto.hub.environment import Environment
+from arauto.hub.refusals import Refusals
 from arauto.model import Identity
 from arauto.session.restore import Restorer
 from arauto.session.wheel import TimerWheel
@@ -52,6 +53,8 @@ class SessionEnvironment:
     restorer: Restorer
     wheel: TimerWheel
     limits: SessionLimits
+    refusals: Refusals
+    """Of connections that never became a session of a hub."""
     trace_publish: "Callable[[str, str, dict[str, str] | None], dict[str, str] | None] | None" = (
         None
     )

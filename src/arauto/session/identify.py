@@ -29,9 +29,8 @@ async def handle_auth(session: "Session", request: AuthRequest) -> None:
             return
         session.become(identity)
     except ArautoError as error:
-        session.hub.counters.refuse(int(error.code))
         session.send(AuthReply(id=request.id, success=False, error=ErrorEvent.of(error)))
-        session.count_refusal(error.code)
+        session.note_refusal(error, "auth")
         return
     session.send(auth_reply(session, request.id))
     session.give_restore_key()

@@ -17,6 +17,7 @@ from arauto.flow.authorise import Granted, publish_refusal
 from arauto.hub.channel import Sender
 from arauto.hub.hub import Hub
 from arauto.hub.inflight import PublishReply
+from arauto.hub.refusals import Asker
 from arauto.model import Identity, Serial
 from arauto.names import check_channel
 from arauto.session.auth.grants import GrantSet
@@ -121,7 +122,8 @@ async def _publish(
             item = msgspec.structs.replace(item, headers=headers)
         channel.publish(item, sender, _reply(outcome))
     except ArautoError as error:
-        hub.counters.refuse(int(error.code))
+        asker = Asker(session=sender.session, user=sender.user, transport="http")
+        hub.refusals.note(error, asker, request="publish", channel=item.channel)
         outcome.set_result(AckItem(error=ErrorEvent.of(error)))
     return outcome
 

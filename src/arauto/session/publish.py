@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from arauto.codec.events import Ack, AckItem, ErrorEvent, PublishItem, PublishRequest
-from arauto.errors import ArautoError, Code
+from arauto.errors import ArautoError
 from arauto.flow.authorise import publish_refusal
 from arauto.hub.channel import Channel
 from arauto.hub.inflight import PublishReply
@@ -33,10 +33,10 @@ class _Acks:
         self._left = count
         self._results: list[AckItem | None] = [None] * count
 
-    def slot(self, index: int) -> PublishReply:
+    def slot(self, index: int, channel: str) -> PublishReply:
         def reply(serial: Serial | None, duplicate: bool, error: ArautoError | None) -> None:
             if error is not None:
-                self._session.hub.counters.refuse(int(error.code))
+                self._session.note_refusal(error, "publish", channel)
             self._results[index] = AckItem(
                 serial=serial, duplicate=duplicate, error=ErrorEvent.of(error) if error else None
             )
@@ -52,14 +52,14 @@ def handle_publish(session: "Session", request: PublishRequest) -> Coroutine[Any
     items = request.items
     acks = _Acks(session, request.id, len(items)) if request.id else None
     for index, item in enumerate(items):
-        reply = acks.slot(index) if acks is not None else None
+        reply = acks.slot(index, item.channel) if acks is not None else None
         try:
             channel = _target(session, item.channel)
             if channel is None:
                 return _publish_rest(session, items, index, acks)
             _publish(session, channel, item, reply)
         except ArautoError as error:
-            _refuse(session, error, reply)
+            _refuse(session, error, item.channel, reply)
     return None
 
 
@@ -69,12 +69,12 @@ async def _publish_rest(
     """The rest of a request whose next channel has to be opened first."""
     for index in range(start, len(items)):
         item = items[index]
-        reply = acks.slot(index) if acks is not None else None
+        reply = acks.slot(index, item.channel) if acks is not None else None
         try:
             channel = _target(session, item.channel) or await session.hub.open_channel(item.channel)
             _publish(session, channel, item, reply)
         except ArautoError as error:
-            _refuse(session, error, reply)
+            _refuse(session, error, item.channel, reply)
 
 
 def _target(session: "Session", name: str) -> Channel | None:
@@ -117,10 +117,11 @@ def _publish(
     session.errors = 0
 
 
-def _refuse(session: "Session", error: ArautoError, reply: PublishReply | None) -> None:
-    if reply is None:
-        session.refuse(error, 0)
-    else:
+def _refuse(
+    session: "Session", error: ArautoError, channel: str, reply: PublishReply | None
+) -> None:
+    if reply is not None:
         reply(None, False, error)
-        if error.code is not Code.HUB_RATE_LIMITED:
-            session.count_refusal(error.code)
+        return
+    session.send(ErrorEvent.of(error, 0))
+    session.note_refusal(error, "publish", channel)

@@ -101,7 +101,7 @@ async def _history(session: "Session", request: HistoryRequest) -> None:
         )
     except ArautoError as error:
         if not session.has_ended():
-            session.refuse(error, request.id)
+            session.refuse(error, request.id, request)
         return
     finally:
         session.history_requests -= 1

@@ -22,6 +22,7 @@ from arauto.hub.fanout import Format
 from arauto.hub.hub import Hub
 from arauto.hub.outbox import Outbox, Sink
 from arauto.hub.quota import TokenBucket
+from arauto.hub.refusals import Asker
 from arauto.hub.subscriber import Subscriber
 from arauto.model import JSON, Identity
 from arauto.session import commands
@@ -262,7 +263,7 @@ class Session:
             if self._bucket.take(now_s):
                 self.refuse(error, self.outbox.format.codec.request_id(data))
             else:
-                self._count_error(Code.RATE_LIMITED)
+                self.note_refusal(self._rate_error(), "")
             return
         bucket = self._bucket
         if (
@@ -270,7 +271,7 @@ class Session:
             and (type(request) is PublishRequest or not commands.is_heartbeat(request))
             and not bucket.take(now_s)
         ):
-            self._refuse_rate(request)
+            self.refuse(self._rate_error(), getattr(request, "id", 0), request)
         elif self._queue is not None:
             self._queue.append(request)
         elif type(request) is not PublishRequest:
@@ -279,7 +280,7 @@ class Session:
             # Most of what comes; the same as `handle`, on the shortest way.
             work = handle_publish(self, request)
             if work is not None:
-                self.hold(work, request.id)
+                self.hold(work, request)
 
     def handle(self, request: Request) -> None:
         """Run a request's handler; one that must wait holds back the requests behind it."""
@@ -288,23 +289,23 @@ class Session:
         try:
             work = commands.HANDLERS[type(request)](self, request)
         except ArautoError as error:
-            self.refuse(error, getattr(request, "id", 0))
+            self.refuse(error, getattr(request, "id", 0), request)
             return
         if work is not None:
-            self.hold(work, getattr(request, "id", 0))
+            self.hold(work, request)
 
-    def hold(self, work: Coroutine[Any, Any, None], id: int) -> None:
-        """Hold back further requests until `work` is done."""
+    def hold(self, work: Coroutine[Any, Any, None], request: Request) -> None:
+        """Hold back further requests until `work`, which carries this one out, is done."""
         self._queue = deque()
         self.connection.pause_reading()
-        self._spawn(self._work(work, id))
+        self._spawn(self._work(work, request))
 
-    async def _work(self, work: Coroutine[Any, Any, None], id: int) -> None:
+    async def _work(self, work: Coroutine[Any, Any, None], request: Request) -> None:
         try:
             try:
                 await work
             except ArautoError as error:
-                self.refuse(error, id)
+                self.refuse(error, getattr(request, "id", 0), request)
             self._release()
         except Exception:
             # Ours to mend; the client is told, and only this client pays.
@@ -329,29 +330,30 @@ class Session:
         assert self._queue is not None
         return self._queue
 
-    def _refuse_rate(self, request: Request) -> None:
+    def _rate_error(self) -> ArautoError:
         rate = self.hub.quotas.session_messages_per_s
-        error = ArautoError(Code.RATE_LIMITED, f"a session may send {rate} requests per second")
-        self.refuse(error, getattr(request, "id", 0))
+        return ArautoError(Code.RATE_LIMITED, f"a session may send {rate} requests per second")
 
     # --- sending -----------------------------------------------------------------------------------
 
     def send(self, event: Event) -> None:
         self.outbox.send(event)
 
-    def refuse(self, error: ArautoError, id: int) -> None:
-        """Answer a request with an error; a client that only produces errors is disconnected."""
+    def refuse(self, error: ArautoError, id: int, request: Request | None = None) -> None:
+        """Answer a request with an error; `request` is None if it could not even be read."""
         self.send(ErrorEvent.of(error, id))
-        self._count_error(error.code)
+        name = type(request).__name__.removesuffix("Request").lower() if request else ""
+        self.note_refusal(error, name, getattr(request, "channel", ""))
 
-    def _count_error(self, code: Code) -> None:
-        self.hub.counters.refuse(int(code))
-        self.count_refusal(code)
-
-    def count_refusal(self, code: Code) -> None:
-        """A request was refused, whatever way the client was told."""
-        if code >= Code.STORAGE_FAILED:
-            return  # trouble of ours: a client must not be sent away for good over a full disk
+    def note_refusal(self, error: ArautoError, request: str, channel: str = "") -> None:
+        """A request, or its part for a channel, was refused, whatever way the client was told. A client
+        that only produces errors is disconnected.
+        """
+        connection = self.connection
+        asker = Asker(self.id, self.user, connection.transport, connection.address)
+        self.hub.refusals.note(error, asker, request=request, channel=channel)
+        if error.code is Code.HUB_RATE_LIMITED or error.code >= Code.STORAGE_FAILED:
+            return  # not this client's doing: nobody is sent away for good over a full disk
         self.errors += 1
         limit = self.env.limits.errors_max
         if limit and self.errors > limit:

@@ -231,8 +231,7 @@ def subscribe_now(
             session.hub.subscription_count += 1
             session.errors = 0
         except ArautoError as error:
-            session.count_refusal(error.code)
-            session.hub.counters.refuse(int(error.code))
+            session.note_refusal(error, "subscribe", plan.item.channel)
             results.append(SubscribeResult(channel=plan.item.channel, error=ErrorEvent.of(error)))
     return tuple(results), welcomes
 

@@ -23,6 +23,7 @@ from arauto.model import Direction, Message, Serial
 __all__ = [
     "DocumentStore",
     "Done",
+    "ExporterCounters",
     "HistoryQuery",
     "Journal",
     "JournalEntry",
@@ -280,6 +281,17 @@ class StorageCounters:
     commit_failures: int = 0
     reopened: int = 0
     """How often the file or the connection had to be opened again after trouble."""
+
+
+@dataclass(slots=True)
+class ExporterCounters:
+    """What the exporter did since it was made."""
+
+    runs: int = 0
+    failures: int = 0
+    segments: int = 0
+    rows: int = 0
+    trimmed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

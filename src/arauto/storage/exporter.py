@@ -4,16 +4,15 @@ import asyncio
 import logging
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from arauto.clock import Clock, Timer
-from arauto.storage.base import Storage
+from arauto.storage.base import ExporterCounters, Storage
 from arauto.storage.segments import ExportReport
 
-__all__ = ["ExportSettings", "Exporter", "ExporterCounters"]
+__all__ = ["ExportSettings", "Exporter"]
 
 _log = logging.getLogger(__name__)
 
@@ -29,17 +28,6 @@ class ExportSettings(msgspec.Struct, frozen=True, kw_only=True):
     segment_bytes_max: int = 64 * 1024 * 1024
     trim: bool = True
     """Whether exported rows that nothing else needs are deleted from the journal."""
-
-
-@dataclass(slots=True)
-class ExporterCounters:
-    """What the exporter did since it was made."""
-
-    runs: int = 0
-    failures: int = 0
-    segments: int = 0
-    rows: int = 0
-    trimmed: int = 0
 
 
 class Exporter:

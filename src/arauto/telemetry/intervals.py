@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from arauto.clock import Clock, Timer
-from arauto.telemetry.metrics import Counters, Metrics, NodeGauges, Totals
+from arauto.telemetry.counters import Counters
+from arauto.telemetry.metrics import Metrics, NodeGauges, Totals
 
 __all__ = ["Interval", "Intervals"]
 

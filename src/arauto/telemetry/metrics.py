@@ -5,130 +5,28 @@ addition. Sums over the node are made when someone looks (`Metrics.total`). `int
 into five-minute pieces, `prometheus.py` shows them to a scraper. Everything here runs on the event loop.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from operator import attrgetter
 
 import msgspec
 
+from arauto.telemetry.counters import (
+    COUNTER_FIELDS,
+    TIMING_BOUNDS_NS,
+    Counters,
+    Timing,
+    read_counters,
+)
+
 __all__ = [
-    "COUNTER_FIELDS",
-    "TIMING_BOUNDS_NS",
-    "Counters",
     "HubGauges",
     "Metrics",
     "NodeGauges",
-    "Timing",
     "TimingTotals",
     "Totals",
 ]
 
-#: Upper bounds of the buckets of a `Timing`; one more bucket holds what lies above.
-TIMING_BOUNDS_NS = (
-    50_000,
-    100_000,
-    250_000,
-    500_000,
-    1_000_000,
-    2_500_000,
-    5_000_000,
-    10_000_000,
-    25_000_000,
-    100_000_000,
-    1_000_000_000,
-)
-
 #: Hubs closed since the last interval that are still remembered by name.
 _CLOSED_MAX = 10_000
-
-
-class Timing:
-    """A histogram of durations with fixed buckets."""
-
-    __slots__ = ("buckets", "count", "sum_ns")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.sum_ns = 0
-        self.buckets = [0] * (len(TIMING_BOUNDS_NS) + 1)
-
-    def observe(self, duration_ns: int) -> None:
-        self.count += 1
-        self.sum_ns += duration_ns
-        self.buckets[bisect_left(TIMING_BOUNDS_NS, duration_ns)] += 1
-
-
-class Counters:
-    """What one hub (or the node outside all hubs) has done since it was opened. Only ever grows."""
-
-    __slots__ = (
-        "bytes_in",
-        "bytes_out",
-        "deliveries",
-        "document_time",
-        "dropped",
-        "gaps",
-        "messages_in",
-        "messages_out",
-        "publish_time",
-        "publishes",
-        "refused",
-        "session_duration_ms",
-        "sessions_ended",
-        "sessions_restored",
-        "sessions_started",
-        "slow_disconnects",
-        "stored",
-    )
-
-    def __init__(self) -> None:
-        self.messages_in = 0
-        """Requests read from clients, heartbeats included."""
-        self.messages_out = 0
-        """Frames written to clients, of any kind."""
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.publishes = 0
-        """Publications accepted, from any side."""
-        self.deliveries = 0
-        """Publications handed to a subscriber's outbox."""
-        self.stored = 0
-        """Publications that became durable."""
-        self.dropped = 0
-        """Deliveries a slow-consumer policy gave up."""
-        self.gaps = 0
-        """Gap markers sent."""
-        self.slow_disconnects = 0
-        self.sessions_started = 0
-        self.sessions_restored = 0
-        self.sessions_ended = 0
-        self.session_duration_ms = 0
-        """Sum over the sessions that ended."""
-        self.refused: dict[int, int] = {}
-        """Requests and connections refused, by error code. Use `refuse`."""
-        self.publish_time = Timing()
-        """From a publication's arrival to its hand-over to all outboxes. May be sampled."""
-        self.document_time = Timing()
-        """From a document change's arrival to its broadcast."""
-
-    def refuse(self, code: int) -> None:
-        """Count a refusal. `code` is one of `arauto.errors.Code`, never something a client made up."""
-        self.refused[code] = self.refused.get(code, 0) + 1
-
-    @property
-    def signature(self) -> tuple[object, ...]:
-        """Changes whenever anything was counted."""
-        counts = (self.publish_time.count, self.document_time.count)
-        return (*_read_fields(self), sum(self.refused.values()), *counts)
-
-
-#: The plain integer fields of `Counters`.
-COUNTER_FIELDS: tuple[str, ...] = tuple(
-    name for name in Counters.__slots__ if name not in ("refused", "publish_time", "document_time")
-)
-
-# Reads all of them in one call: a node may have ten thousand hubs, and reading must not stop the loop.
-_read_fields: Callable[[object], tuple[int, ...]] = attrgetter(*COUNTER_FIELDS)
 
 
 class TimingTotals(msgspec.Struct, rename="camel"):
@@ -156,9 +54,12 @@ class Totals(msgspec.Struct, rename="camel", omit_defaults=True):
     deliveries: int = 0
     dropped: int = 0
     gaps: int = 0
+    keys_evicted: int = 0
     messages_in: int = 0
     messages_out: int = 0
     publishes: int = 0
+    retained_failures: int = 0
+    retained_refused: int = 0
     session_duration_ms: int = 0
     sessions_ended: int = 0
     sessions_restored: int = 0
@@ -171,7 +72,7 @@ class Totals(msgspec.Struct, rename="camel", omit_defaults=True):
 
     def add(self, counters: "Counters | Totals", sign: int = 1) -> None:
         """Add (or with sign -1 take away) all of `counters`."""
-        for name, value in zip(COUNTER_FIELDS, _read_fields(counters), strict=True):
+        for name, value in zip(COUNTER_FIELDS, read_counters(counters), strict=True):
             if value:
                 setattr(self, name, getattr(self, name) + sign * value)
         self._add_rest(counters, sign)
@@ -204,7 +105,7 @@ class Totals(msgspec.Struct, rename="camel", omit_defaults=True):
         totals = cls()
         rows = []
         for counters in all_counters:
-            rows.append(_read_fields(counters))
+            rows.append(read_counters(counters))
             totals._add_rest(counters)
         for name, column in zip(COUNTER_FIELDS, zip(*rows, strict=True), strict=bool(rows)):
             setattr(totals, name, sum(column))
@@ -213,7 +114,7 @@ class Totals(msgspec.Struct, rename="camel", omit_defaults=True):
     @property
     def is_zero(self) -> bool:
         return not (
-            any(_read_fields(self))
+            any(read_counters(self))
             or self.refused
             or self.publish_time.count
             or self.document_time.count

@@ -20,16 +20,10 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector
 
 from arauto.errors import Code
-from arauto.telemetry.metrics import (
-    TIMING_BOUNDS_NS,
-    Counters,
-    HubGauges,
-    Metrics,
-    TimingTotals,
-    Totals,
-)
+from arauto.telemetry.counters import TIMING_BOUNDS_NS, Counters
+from arauto.telemetry.metrics import HubGauges, Metrics, TimingTotals, Totals
 
-__all__ = ["OTHER_HUBS", "MetricsCollector", "PrometheusExporter"]
+__all__ = ["OTHER_HUBS", "MetricsCollector", "PrometheusExporter", "ValueCollector"]
 
 OTHER_HUBS = "_other"
 
@@ -45,6 +39,13 @@ _COUNTERS: tuple[tuple[str, str, str], ...] = (
     ("dropped", "dropped_deliveries", "Deliveries given up for slow consumers"),
     ("gaps", "gap_markers", "Gap markers sent to slow consumers"),
     ("slow_disconnects", "slow_disconnects", "Connections ended because they read too slowly"),
+    ("keys_evicted", "idempotency_keys_evicted", "Idempotency keys forgotten before their time"),
+    ("retained_refused", "retained_refused", "Messages not retained for lack of room"),
+    (
+        "retained_failures",
+        "retained_failures",
+        "Failed writes of retained messages, to be repeated",
+    ),
     ("sessions_started", "sessions_started", "Sessions begun"),
     ("sessions_restored", "sessions_restored", "Sessions that came back after a lost connection"),
     ("sessions_ended", "sessions_ended", "Sessions ended"),
@@ -213,6 +214,24 @@ def _histogram(name: str, text: str, timing: TimingTotals) -> Metric:
         buckets.append((str(bound_ns / 1e9), below))
     buckets.append(("+Inf", timing.count))
     return HistogramMetricFamily(name, text, buckets=buckets, sum_value=timing.sum_ns / 1e9)
+
+
+class ValueCollector(Collector):
+    """Counters that other parts of the node keep, each read when scraped.
+
+    Args:
+        values: (name without prefix, help, how to read it).
+    """
+
+    def __init__(self, values: Iterable[tuple[str, str, Callable[[], int]]]) -> None:
+        self._values = tuple(values)
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        for name, text, read in self._values:
+            yield CounterMetricFamily(f"arauto_{name}", text, value=read())
 
 
 class PrometheusExporter:

@@ -87,6 +87,22 @@ async def test_metrics_are_shown_to_whoever_has_the_token(node: RunningNode, adm
     assert "process_resident_memory_bytes" in response.text
 
 
+async def test_metrics_show_the_store_the_exporter_and_refused_connections(
+    start_node: StartNode, tmp_path: Path
+) -> None:
+    node = await start_node(
+        storage={"kind": "sqlite", "dataDir": str(tmp_path)}, journal={"export": {"enabled": True}}
+    )
+    await node.node.storage.journal.flush()
+    async with Admin(node.node) as admin:
+        lines = (await admin.get("/metrics")).text.splitlines()
+    values = dict(line.split() for line in lines if line.startswith("arauto_") and "{" not in line)
+    assert float(values["arauto_journal_rows_total"]) >= 1
+    assert float(values["arauto_journal_commits_total"]) >= 1
+    assert values["arauto_export_failures_total"] == "0.0"
+    assert values["arauto_refused_connections_total"] == "0.0"
+
+
 async def test_metrics_can_be_turned_off(start_node: StartNode) -> None:
     node = await start_node(telemetry={"metrics": False})
     async with Admin(node.node) as admin:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from arauto.admin.door import Door, is_loopback
-from arauto.telemetry.metrics import Counters
+from arauto.telemetry.counters import Counters
 
 TOKEN = "an-admin-token"
 

@@ -12,7 +12,7 @@ from arauto.errors import Code
 from arauto.hub.fanout import Lane, Turn
 from arauto.hub.outbox import Outbox
 from arauto.model import Serial, SlowPolicy
-from arauto.telemetry.metrics import Counters
+from arauto.telemetry.counters import Counters
 from arauto.testing.clock import FakeClock
 from tests.unit.hub.world import WIRE, message, split
 

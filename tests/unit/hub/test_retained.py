@@ -36,11 +36,11 @@ class RetainedAgainstModel(RuleBasedStateMachine):
         self.number += 1
         expires_ms = self.world.clock.wall_ms() + ttl_ms if ttl_ms else 0
         sent = message(self.number, payload, name, expires_ms=expires_ms)
-        refused = self.retained.refused
+        refused = self.world.env.metrics.hub("shop").retained_refused
         self.retained.set(sent)
         if not payload:
             self.model.pop(name, None)
-        elif self.retained.refused == refused:
+        elif self.world.env.metrics.hub("shop").retained_refused == refused:
             self.model[name] = sent
         else:
             assert len(self.model) >= self.limit, "there was room"
@@ -92,7 +92,7 @@ async def test_an_expired_message_makes_room_for_others() -> None:
     for number in range(3):
         retained.set(message(1, b"x", f"old:{number}", expires_ms=expires_ms))
     retained.set(message(1, b"x", "new"))
-    assert retained.refused == 1
+    assert world.env.metrics.hub("shop").retained_refused == 1
     world.clock.advance(15)
     await world.settle()
     retained.set(message(2, b"x", "new"))
@@ -105,9 +105,11 @@ async def test_the_bound_follows_the_hubs_channel_quota() -> None:
     retained = Retained("shop", world.env, 2)
     for number in range(5):
         retained.set(message(1, b"x", f"c:{number}"))
-    assert (len(retained), retained.refused) == (2, 3)
+    assert (len(retained), world.env.metrics.hub("shop").retained_refused) == (2, 3)
     retained.set(message(2, b"newer", "c:0"))
-    assert retained.refused == 3, "a new value for a known channel always fits"
+    assert world.env.metrics.hub("shop").retained_refused == 3, (
+        "a new value for a known channel always fits"
+    )
     retained.set_limit(4)
     for number in range(5):
         retained.set(message(1, b"x", f"c:{number}"))
@@ -139,7 +141,7 @@ async def test_a_write_that_failed_is_tried_again(failing: tuple[World, Failing]
     retained.set(message(1, b"x", "room"))
     world.clock.advance(3)
     await world.settle()
-    assert retained.failures >= 1
+    assert world.env.metrics.hub("shop").retained_failures >= 1
     store.fails = False
     world.clock.advance(3)
     await world.settle()
@@ -179,4 +181,4 @@ async def test_records_that_are_damaged_or_of_another_hub_or_channel_are_not_tru
     retained = Retained("shop", world.env)
     await retained.load()
     assert [m.channel for m in retained.matching("*")] == ["good"]
-    assert retained.failures == 3
+    assert world.env.metrics.hub("shop").retained_failures == 3

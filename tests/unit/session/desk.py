@@ -20,6 +20,7 @@ from arauto.codec.proto import ProtoCodec
 from arauto.errors import ArautoError, Code
 from arauto.hub.directory import Directory
 from arauto.hub.environment import HubLimits
+from arauto.hub.refusals import Refusals
 from arauto.model import Grant, Grants, Identity, Serial
 from arauto.session.environment import SessionEnvironment, SessionLimits
 from arauto.session.restore import Restorer
@@ -212,6 +213,7 @@ class Desk:
             restorer=Restorer(self.storage.kv, self.clock, restore_ttl_s),
             wheel=TimerWheel(self.clock),
             limits=limits,
+            refusals=Refusals("", self.world.env.metrics.node, self.clock, self.storage.journal),
         )
         self.directory.start()
         self.env.wheel.start()

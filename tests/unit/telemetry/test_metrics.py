@@ -5,16 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arauto.errors import Code
+from arauto.telemetry.counters import COUNTER_FIELDS, TIMING_BOUNDS_NS, Counters, Timing
 from arauto.telemetry.intervals import Interval, Intervals
-from arauto.telemetry.metrics import (
-    COUNTER_FIELDS,
-    TIMING_BOUNDS_NS,
-    Counters,
-    HubGauges,
-    Metrics,
-    Timing,
-    Totals,
-)
+from arauto.telemetry.metrics import HubGauges, Metrics, Totals
 from arauto.testing import FakeClock
 
 

@@ -1,0 +1,75 @@
+"""What was refused, to whom and why: every refusal is counted, and so many a second go to the journal."""
+
+import msgspec
+
+from arauto.clock import Clock
+from arauto.errors import ArautoError, Code
+from arauto.hub.quota import TokenBucket
+from arauto.model import JSON
+from arauto.storage.base import Journal, JournalEntry, Kind
+from arauto.telemetry.counters import Counters
+
+__all__ = ["Asker", "Refusals"]
+
+#: Rows a second, per hub. A client that sends nothing but nonsense must not fill the journal with it.
+_ROWS_PER_S = 50.0
+_MESSAGE_LEN_MAX = 300
+
+
+class Asker(msgspec.Struct, frozen=True, gc=False):
+    """Who asked, as far as it is known."""
+
+    session: str = ""
+    user: str = ""
+    transport: str = ""
+    address: str = ""
+
+
+class Refusals:
+    """One per hub, and one for those that never got into a hub."""
+
+    __slots__ = ("_bucket", "_clock", "_counters", "_hub", "_journal", "_left_out")
+
+    def __init__(self, hub: str, counters: Counters, clock: Clock, journal: Journal) -> None:
+        self._hub = hub
+        self._counters = counters
+        self._clock = clock
+        self._journal = journal
+        self._bucket = TokenBucket(_ROWS_PER_S, clock.monotonic_s())
+        self._left_out = 0
+
+    def note(self, error: ArautoError, asker: Asker, *, request: str, channel: str = "") -> None:
+        """Count a refusal, and record it unless there are too many, or the journal is what failed."""
+        self._counters.refuse(int(error.code))
+        if error.code >= Code.STORAGE_FAILED:
+            return
+        if not self._bucket.take(self._clock.monotonic_s()):
+            self._left_out += 1
+            return
+        details: dict[str, object] = {
+            "code": int(error.code),
+            "name": error.code.name,
+            "message": error.message[:_MESSAGE_LEN_MAX],
+            "field": error.field,
+            "request": request,
+            "transport": asker.transport,
+            "address": asker.address,
+        }
+        if self._left_out:
+            # The next row tells how many are missing before it, so the sums stay right.
+            details["leftOut"], self._left_out = self._left_out, 0
+        entry = JournalEntry(
+            kind=Kind.ERROR,
+            ts_ms=self._clock.wall_ms(),
+            hub=self._hub,
+            channel=channel,
+            session=asker.session,
+            user=asker.user,
+            content_type=JSON,
+            payload=msgspec.json.encode(details),
+        )
+        self._journal.append(entry, _ignore)
+
+
+def _ignore(error: object) -> None:
+    """Records of refusals are best effort: the store counts and reports its own failures."""

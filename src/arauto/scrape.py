@@ -1,0 +1,59 @@
+"""What `/metrics` shows: the hubs' counters, and those that other parts of the node keep for themselves."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import arauto
+from arauto.config.schema import Config
+from arauto.storage.base import ExporterCounters, StorageCounters
+from arauto.telemetry.metrics import Metrics
+from arauto.telemetry.prometheus import MetricsCollector, PrometheusExporter, ValueCollector
+
+if TYPE_CHECKING:
+    from arauto.telemetry.tracing import Tracing
+
+__all__ = ["build_scrape"]
+
+_Value = tuple[str, str, Callable[[], int]]
+
+
+def build_scrape(
+    config: Config,
+    metrics: Metrics,
+    storage: StorageCounters,
+    *,
+    exporter: ExporterCounters | None,
+    tracing: "Tracing | None",
+    refused_connections: Callable[[], int],
+) -> PrometheusExporter:
+    """The body of a node's `/metrics`."""
+    collector = MetricsCollector(
+        metrics,
+        hubs_max=config.telemetry.metrics_hubs_max,
+        node=config.node.name,
+        version=arauto.__version__,
+    )
+    refused = ("refused_connections", "Connections refused, there were too many")
+    values: list[_Value] = [*_of_storage(storage), (*refused, refused_connections)]
+    if exporter is not None:
+        values += _of_exporter(exporter)
+    if tracing is not None:
+        values.append(("skipped_spans", "Spans over the allowed rate", lambda: tracing.skipped))
+    return PrometheusExporter(collector, extra=[ValueCollector(values)])
+
+
+def _of_storage(counters: StorageCounters) -> Iterable[_Value]:
+    yield "journal_rows", "Journal rows committed", lambda: counters.committed
+    yield "journal_failed_rows", "Writes that failed", lambda: counters.failed
+    yield "journal_refused_rows", "Writes refused, too much was waiting", lambda: counters.refused
+    yield "journal_commits", "Group commits", lambda: counters.commits
+    yield "journal_failed_commits", "Group commits that failed", lambda: counters.commit_failures
+    yield "storage_reopened", "Reconnections to the store", lambda: counters.reopened
+
+
+def _of_exporter(counters: ExporterCounters) -> Iterable[_Value]:
+    yield "export_runs", "Runs of the segment exporter", lambda: counters.runs
+    yield "export_failures", "Runs that failed", lambda: counters.failures
+    yield "export_segments", "Segments sealed", lambda: counters.segments
+    yield "export_rows", "Journal rows exported", lambda: counters.rows
+    yield "export_trimmed_rows", "Exported rows deleted", lambda: counters.trimmed

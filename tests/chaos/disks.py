@@ -33,14 +33,17 @@ class Disk:
         The flag also stops files that are open already. The shared-memory index is left alone: on a
         disk that goes read-only its pages stay in memory, while the flag would forbid even that.
         """
-        self._set_immutable("+i")
+        # The directory is what tells why a write failed, so it is closed first and opened last.
+        _run("chattr", "+i", str(self.data_dir))
+        _run("chattr", "+i", *self._files())
 
     def allow_writing(self) -> None:
-        self._set_immutable("-i")
+        _run("chattr", "-i", *self._files())
+        _run("chattr", "-i", str(self.data_dir))
 
-    def _set_immutable(self, change: str) -> None:
+    def _files(self) -> list[str]:
         names = [self.data_dir / name for name in ("arauto.db", "arauto.db-wal", "arauto.mark")]
-        _run("chattr", change, *(str(path) for path in names if path.exists()), str(self.data_dir))
+        return [str(path) for path in names if path.exists()]
 
     def break_down(self) -> None:
         """Let the file system find itself damaged: it gives up and takes no more writes."""

@@ -43,6 +43,10 @@ class Plan:
     payload_bytes: int = 0
     """Payloads are filled up to this size; the key stands at the start."""
 
+    @property
+    def in_flight_max(self) -> int:
+        return self.publishers * self.in_flight + self.changers * self.changes_in_flight
+
 
 class Load:
     """The whole load on one node, and its books."""

@@ -16,6 +16,7 @@ from typing import Any
 
 __all__ = ["NodeProcess", "base_config", "free_port", "merged", "raise_file_limit"]
 
+_ROOT = Path(__file__).parents[2]
 _START_S = 60.0
 _LOG_LINES_MAX = 2_000
 
@@ -70,19 +71,25 @@ class NodeProcess:
     """One node that can be started again and again on the same configuration and port."""
 
     def __init__(
-        self, config: dict[str, Any], directory: Path, *, wrapper: tuple[str, ...] = ()
+        self,
+        config: dict[str, Any],
+        directory: Path,
+        *,
+        program: tuple[str, ...] = ("arauto", "serve"),
     ) -> None:
-        """`wrapper` is put in front of the command, for example to run it as somebody else."""
+        """`program` is the module Python runs, and its first arguments."""
         self.port = free_port()
         self.config = merged(config, {"connection": {"port": self.port}})
         self.log: deque[str] = deque(maxlen=_LOG_LINES_MAX)
         self.starts_s: list[float] = []
         """How long each start took, until the node said that it is up."""
         self._config_file = directory / "config.yaml"
-        self._wrapper = wrapper
+        self._program = program
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._up = asyncio.Event()
+        self._answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._answer_prefix = "nothing was asked"
 
     @property
     def url(self) -> str:
@@ -111,8 +118,8 @@ class NodeProcess:
         began_s = time.monotonic()
         environ = {name: value for name, value in os.environ.items() if "ARAUTO" not in name}
         self._process = await asyncio.create_subprocess_exec(
-            *self._wrapper,
-            *(sys.executable, "-m", "arauto", "serve", "--config", str(self._config_file)),
+            *(sys.executable, "-m", *self._program, "--config", str(self._config_file)),
+            cwd=_ROOT,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env=environ,
@@ -167,6 +174,8 @@ class NodeProcess:
             self.log.append(text)
             if " is up, in " in text:
                 self._up.set()
+            elif not self._answer.done() and text.startswith(self._answer_prefix):
+                self._answer.set_result(text)
 
     # --- looking at it -----------------------------------------------------------------------------
 
@@ -178,6 +187,14 @@ class NodeProcess:
         """What no fault explains: exceptions that nobody handled."""
         signs = ("Traceback", "never retrieved", "background task failed", "a request failed")
         return [line for line in self.log if any(sign in line for sign in signs)]
+
+    async def ask(self, number: signal.Signals, prefix: str) -> str:
+        """Send it a signal that it answers with a line that starts with `prefix`; return the line."""
+        assert self._process is not None
+        self._answer = asyncio.get_running_loop().create_future()
+        self._answer_prefix = prefix
+        self._process.send_signal(number)
+        return await self._answer
 
     def rss_bytes(self) -> int:
         return int(self._status("VmRSS").split()[0]) * 1024

@@ -305,25 +305,31 @@ class Channel(Audience):
     def _on_committed(self, waiting: Waiting, error: StorageError | None) -> None:
         waiting.ready = True
         waiting.error = error
+        if error is not None:
+            # Its sender need not wait for those before it, whose outcome may be long in coming.
+            self._refuse(waiting, error)
         inflight = self._inflight
         while inflight and inflight[0].ready:
             self._settle(inflight.popleft())
 
     def _settle(self, waiting: Waiting) -> None:
-        message = waiting.message
-        if waiting.error is None:
-            self._deliver(message)
-            self.hub.counters.stored += waiting.stored
-            if waiting.started_s:
-                self._observe(waiting.started_s)
-            serial = message.serial
-            for index, reply in enumerate(waiting.replies):
-                reply(serial, index > 0, None)
+        if waiting.error is not None:
             return
+        message = waiting.message
+        self._deliver(message)
+        self.hub.counters.stored += waiting.stored
+        if waiting.started_s:
+            self._observe(waiting.started_s)
+        serial = message.serial
+        for index, reply in enumerate(waiting.replies):
+            reply(serial, index > 0, None)
+
+    def _refuse(self, waiting: Waiting, error: StorageError) -> None:
+        message = waiting.message
         if message.id and self._keys is not None:
             self._keys.forget(message.user, message.id, message.serial)
         for reply in waiting.replies:
-            reply(None, False, waiting.error)
+            reply(None, False, error)
 
     def _observe(self, started_s: float) -> None:
         elapsed_s = self.env.clock.monotonic_s() - started_s

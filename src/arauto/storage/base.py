@@ -155,8 +155,9 @@ class Journal(Protocol):
         """The seq of this partition's newest durable row; 0 before the first."""
 
     def append(self, entry: JournalEntry, done: Done) -> None:
-        """Queue an entry. `done` is called once, on the event loop, in append order, after the entry is
-        durable (None) or has failed (the error; then it was not and never will be written).
+        """Queue an entry. `done` is called once, on the event loop, after the entry is durable (None; in
+        append order) or has failed (the error; then it was not and never will be written). A failure may
+        come before the outcome of earlier entries, while nobody can know that.
 
         Bounded: with too much waiting already the entry is refused with STORAGE_UNAVAILABLE. A refusal
         does not wait its turn behind the entries that fill the queue; it comes in the next loop turn.

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from arauto.codec.events import Echo, PublishItem
 from arauto.errors import Code, StorageError
@@ -66,6 +66,14 @@ class ChannelOnASlowDisk(RuleBasedStateMachine):
         for entry, _ in self.disk.waiting[:count]:
             self.failed.add(entry.payload)
         self.disk.commit(count, FULL)
+
+    @precondition(lambda self: self.disk.waiting)
+    @rule()
+    def the_disk_refuses_the_newest_first(self) -> None:
+        payload = self.disk.waiting[-1][0].payload
+        self.failed.add(payload)
+        self.disk.refuse_newest(FULL)
+        assert self.published[int(payload) - 1][1].error is FULL, "nobody waits to hear bad news"
 
     @rule(rules=st.sampled_from([STORED, MARKED, PLAIN]))
     def the_rules_change(self, rules: Rules) -> None:

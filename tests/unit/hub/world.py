@@ -180,6 +180,11 @@ class SlowDisk(MemoryJournal):
                 self._rows.append((self._last_seq, entry))
             done(error)
 
+    def refuse_newest(self, error: StorageError) -> None:
+        """Fail the newest waiting entry, while nothing is known of those before it."""
+        _, done = self.waiting.pop()
+        done(error)
+
     async def flush(self) -> None:
         self.commit(len(self.waiting))
 

@@ -145,3 +145,23 @@ async def test_closing_hands_over_what_is_queued_and_refuses_the_rest() -> None:
     assert heard[0] is None
     assert heard[1] is not None
     assert engine.counters.refused == 0, "closed is not the same as full"
+
+
+async def test_while_the_store_is_away_new_writes_are_refused_and_older_ones_wait() -> None:
+    engine = Engine()
+    heard: list[StorageError | None] = []
+    engine.queue.append(ENTRY, heard.append)
+    await asyncio.sleep(0)
+    engine.queue.hold_off(StorageError(Code.STORAGE_UNAVAILABLE, "no connection"))
+    engine.queue.append(ENTRY, heard.append)
+    with pytest.raises(StorageError, match="no connection"):
+        await engine.queue.run(nothing, ("p",))
+    await asyncio.sleep(0)
+    assert [error.message for error in heard if error] == ["no connection"]
+    engine.queue.hold_off(None)
+    engine.complete()
+    assert heard[1:] == [None]
+    assert engine.counters.refused == 2
+    engine.queue.append(ENTRY, heard.append)
+    await asyncio.sleep(0)
+    assert len(engine.batches) == 1

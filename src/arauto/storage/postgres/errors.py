@@ -1,10 +1,12 @@
 """PostgreSQL's and the driver's errors as ours. The one place where they are translated."""
 
+import logging
+
 import asyncpg  # type: ignore[import-untyped]
 
 from arauto.errors import Code, StorageError
 
-__all__ = ["UNSTORABLE", "is_conflict", "is_lost", "translate"]
+__all__ = ["UNSTORABLE", "is_conflict", "is_lost", "quiet_driver", "translate"]
 
 #: What the driver or the server raises for a value that can never be stored.
 UNSTORABLE = (ValueError, OverflowError, TypeError, asyncpg.DataError)
@@ -55,3 +57,20 @@ def translate(error: BaseException) -> StorageError:
             f"the database server cannot be reached ({type(error).__name__})",
         )
     return StorageError(Code.STORAGE_FAILED, f"the operation failed ({type(error).__name__})")
+
+
+def quiet_driver() -> None:
+    """Keep the driver's second report of a lost connection out of the log.
+
+    When the connection breaks while rows are being copied, the call raises, and a future of the driver's
+    own, which nobody can reach, gets the same error and is never looked at.
+    """
+    logging.getLogger("asyncio").addFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return not (
+        isinstance(error, asyncpg.ConnectionDoesNotExistError)
+        and record.getMessage().startswith("Future exception was never retrieved")
+    )

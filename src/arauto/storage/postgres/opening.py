@@ -10,7 +10,7 @@ from arauto.errors import Code, StorageError
 from arauto.storage import migrate
 from arauto.storage.base import Storage, StorageCounters, WriteLimits
 from arauto.storage.checks import check_text
-from arauto.storage.postgres.errors import is_lost, translate
+from arauto.storage.postgres.errors import is_lost, quiet_driver, translate
 from arauto.storage.postgres.link import CONNECT_TIMEOUT_S, SERVER_SETTINGS, Link
 from arauto.storage.postgres.writer import PostgresWriter
 from arauto.storage.sql.documents import SqlDocumentStore
@@ -88,6 +88,7 @@ async def open_postgres(
             partition; STORAGE_FAILED if the schema is of a newer version.
     """
     check_text(node=node)
+    quiet_driver()
     limits = limits or WriteLimits()
     counters = StorageCounters()
     try:
@@ -106,7 +107,7 @@ async def open_postgres(
         timeout=CONNECT_TIMEOUT_S,
         server_settings=SERVER_SETTINGS,
     )
-    writer.start(queue.complete)
+    writer.start(queue.complete, queue.hold_off)
     engine = _PostgresEngine(number, queue, writer, pool)
     return Storage(
         journal=SqlJournal(engine),

@@ -21,7 +21,6 @@ from arauto.storage.sql.rows import COLUMNS, rows_of
 __all__ = ["PostgresWriter"]
 
 _PATIENCE_S = 5.0  # how long writes wait for a server that is away before they fail
-_FOREVER_S = float("inf")
 _RETRIES_MAX = 10
 _TIMEOUT_S = 30.0
 _COUNT_WRITE = "UPDATE journal_partition SET writes = writes + 1 WHERE node = $1"
@@ -50,14 +49,23 @@ class PostgresWriter:
         self._doubt: _Commit | None = None
         self._reopened = 0
         self._ending = False
+        self._complete: Callable[[Batch, Outcome], None]
+        self._hold_off: Callable[[StorageError | None], None]
         self._task: asyncio.Task[None] | None = None
 
     def sink(self, batch: Batch) -> None:
         self._inbox.append(batch)
         self._wake.set()
 
-    def start(self, complete: Callable[[Batch, Outcome], None]) -> None:
-        self._task = asyncio.create_task(self._run(complete), name="arauto-postgres-writer")
+    def start(
+        self,
+        complete: Callable[[Batch, Outcome], None],
+        hold_off: Callable[[StorageError | None], None],
+    ) -> None:
+        """Report outcomes to `complete`; `hold_off` is told when new writes are of no use, and why."""
+        self._complete = complete
+        self._hold_off = hold_off
+        self._task = asyncio.create_task(self._run(), name="arauto-postgres-writer")
 
     async def stop(self, grace_s: float) -> None:
         """Commit what is queued; give up on it, with an error, once the grace is used up."""
@@ -69,7 +77,7 @@ class PostgresWriter:
             await asyncio.wait({self._task})
         await self._link.close()
 
-    async def _run(self, complete: Callable[[Batch, Outcome], None]) -> None:
+    async def _run(self) -> None:
         while True:
             if not self._inbox:
                 if self._ending:
@@ -83,12 +91,14 @@ class PostgresWriter:
             except asyncio.CancelledError:
                 batch.absorb(self._gather(None))
                 message = "the storage was closed before the outcome was known"
-                complete(batch, Outcome(error=StorageError(Code.STORAGE_UNAVAILABLE, message)))
+                self._complete(
+                    batch, Outcome(error=StorageError(Code.STORAGE_UNAVAILABLE, message))
+                )
                 raise
             if outcome.error is not None and outcome.error.code is Code.STORAGE_UNAVAILABLE:
                 # The server is away: what waits behind this batch has no better chance.
                 batch.absorb(self._gather(None))
-            complete(batch, outcome)
+            self._complete(batch, outcome)
 
     def _gather(self, at_most: int | None) -> Batch:
         batch = Batch()
@@ -162,8 +172,27 @@ class PostgresWriter:
         """Ask the server what became of the commit in doubt; None if it never happened."""
         commit = self._doubt
         assert commit is not None
-        await self._reopen(_FOREVER_S)
+        while True:
+            try:
+                await self._reopen(_PATIENCE_S)
+                break
+            except StorageError as exc:
+                self._refuse_waiting(exc)
+        self._hold_off(None)
         return self._done(commit) if (self._seq, self._writes) == commit[:2] else None
+
+    def _refuse_waiting(self, error: StorageError) -> None:
+        """Only the commit in doubt has to wait for the server; what is behind it was never sent."""
+        self._hold_off(error)
+        waiting = self._gather(None)
+        turns = Batch()
+        # Whoever only waits for a turn goes on waiting: those before it are not through.
+        turns.ops = [op for op in waiting.ops if op.procedure is None]
+        waiting.ops = [op for op in waiting.ops if op.procedure is not None]
+        if len(waiting):
+            self._complete(waiting, Outcome(error=error))
+        if len(turns):
+            self._inbox.append(turns)
 
     async def _reopen(self, patience_s: float) -> None:
         self._seq, self._writes = await self._link.reopen(patience_s)

@@ -93,7 +93,8 @@ class GroupQueue:
     """Collects writes per loop turn and bounds what is under way.
 
     Args:
-        sink: takes a batch over; must not block. Batches are completed in the order they were sunk.
+        sink: takes a batch over; must not block. Batches succeed in the order they were sunk; one that
+            fails may overtake one whose outcome is not known yet.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class GroupQueue:
         self._pending_bytes = 0
         self._pending_ops = 0
         self._closed = False
+        self._away: StorageError | None = None
         self._failing = False
         self.last_seq = 0
 
@@ -162,13 +164,17 @@ class GroupQueue:
         if self._pending_ops:
             await self.flush()
 
+    def hold_off(self, error: StorageError | None) -> None:
+        """Refuse new writes with this error until told otherwise (None): the store is away."""
+        self._away = error
+
     def close(self) -> None:
         """Refuse everything from now on; what is queued still goes through."""
         self._hand_over()
         self._closed = True
 
     def complete(self, batch: Batch, outcome: Outcome) -> None:
-        """Tell everyone who waits for the batch. Called by the engine, on the loop, in sink order."""
+        """Tell everyone who waits for the batch. Called by the engine, on the loop."""
         ops = batch.ops
         self._pending_count -= len(batch)
         self._pending_bytes -= batch.size_bytes
@@ -218,6 +224,7 @@ class GroupQueue:
         limits = self._limits
         if (
             self._closed
+            or self._away is not None
             or self._pending_count >= limits.pending_entries_max
             or self._pending_bytes + size_bytes > limits.pending_bytes_max
         ):
@@ -230,6 +237,8 @@ class GroupQueue:
         if self._closed:
             return StorageError(Code.STORAGE_UNAVAILABLE, "the storage is closed")
         self._counters.refused += 1
+        if self._away is not None:
+            return StorageError(self._away.code, self._away.message)
         return StorageError(Code.STORAGE_UNAVAILABLE, "too many writes are waiting; retry later")
 
     def _new_batch(self) -> Batch:

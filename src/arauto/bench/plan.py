@@ -121,7 +121,9 @@ def _load(plan: Plan, mode: str, subscribers: int, in_flight: int, batch: int = 
 def _latency_load(plan: Plan) -> Load:
     load = _load(plan, "latency", _LATENCY_SUBSCRIBERS, 1)
     every = sample_every(_LATENCY_SUBSCRIBERS)
-    return msgspec.structs.replace(load, stalled=1, sample_every=every)
+    # Longer than for throughput: a tail shows what is still warming up.
+    warmup_s = 2 * plan.warmup_s
+    return msgspec.structs.replace(load, stalled=1, sample_every=every, warmup_s=warmup_s)
 
 
 def _measure_stored(plan: Plan, generator: Generator, on_step: OnStep) -> list[Comparison]:

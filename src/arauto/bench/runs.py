@@ -161,9 +161,12 @@ def _half_of_maximum(generator: Generator, target: Target, load: Load) -> float:
 def _latency_round(generator: Generator, run: _LatencyRuns, load: Load) -> None:
     with_stalled = msgspec.structs.replace(load, rate=run.rate)
     alone = msgspec.structs.replace(with_stalled, stalled=0)
-    run.alone.append(run_load(generator, run.target, alone))
+    steps = [(run.alone, alone)]
     if load.stalled:
-        run.stalled.append(run_load(generator, run.target, with_stalled))
+        # In turns, since whichever comes right after another server's run finds the machine cold.
+        steps.insert(len(run.alone) % 2, (run.stalled, with_stalled))
+    for samples, step in steps:
+        samples.append(run_load(generator, run.target, step))
 
 
 def _latency_row(run: _LatencyRuns) -> LatencyRow:

@@ -82,7 +82,7 @@ class Node:
         self._session_secret = self._secret(config.auth.session.secret, "auth.session.secret", 64)
         self._started_ms = self.clock.wall_ms()
         self._started_s = self.clock.monotonic_s()
-        self._exporter: Exporter | None = None
+        self.exporter: Exporter | None = None
         self._tracing: Tracing | None = None
         self._closers: list[Callable[[], Awaitable[Any]]] = []
         self.storage: Storage
@@ -398,7 +398,7 @@ class Node:
             self.config,
             self.metrics,
             self.storage.counters,
-            exporter=self._exporter.counters if self._exporter is not None else None,
+            exporter=self.exporter.counters if self.exporter is not None else None,
             tracing=self._tracing,
             refused_connections=lambda: (
                 self.port.admission.refused + self.admin_port.admission.refused
@@ -440,7 +440,7 @@ class Node:
             ExportSettings(interval_s=export.interval_s, segment_rows_max=export.rows_max),
         )
         exporter.start()
-        self._exporter = exporter
+        self.exporter = exporter
         self._closers.append(exporter.stop)
 
     def _gauges(self) -> Iterable[HubGauges]:

@@ -8,7 +8,6 @@ import msgspec
 
 from arauto.errors import ArautoError, Code
 from arauto.gateways.pages import Page, Pages
-from arauto.hub.channel import Sender
 from arauto.hub.refusals import Asker
 from arauto.session.environment import SessionEnvironment
 from arauto.session.oneshot import Caller, publish_all, published, read_messages
@@ -53,8 +52,7 @@ class Rest:
             cors = await self._check_origin(scope, headers, query)
             status, body = await self._route(scope, headers, query, receive)
         except ArautoError as error:
-            address = scope["client"][0] if scope["client"] else ""
-            asker = Asker(transport="http", address=address)
+            asker = Asker(transport="http", address=_address(scope))
             self._env.refusals.note(error, asker, request="http")
             status = _STATUS.get(error.code, 503 if error.retryable else 400)
             body = msgspec.json.encode(
@@ -101,8 +99,8 @@ class Rest:
             caller = Caller(identity)
             # It may have closed meanwhile.
             hub = await self._env.directory.get(hub.name)
-        sender = Sender(user=caller.user)
-        outcomes = await publish_all(hub, items, sender, caller, self._env.trace_publish)
+        asker = Asker(user=caller.user, transport="http", address=_address(scope))
+        outcomes = await publish_all(hub, items, asker, caller, self._env.trace_publish)
         return msgspec.json.encode(published(outcomes))
 
     async def _check_origin(

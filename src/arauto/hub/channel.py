@@ -309,6 +309,9 @@ class Channel(Audience):
             # Its sender need not wait for those before it, whose outcome may be long in coming.
             self._refuse(waiting, error)
         inflight = self._inflight
+        while inflight and inflight[-1].error is not None:
+            # What was refused must not fill the queue while the store is away.
+            inflight.pop()
         while inflight and inflight[0].ready:
             self._settle(inflight.popleft())
 

@@ -6,14 +6,17 @@ from arauto.clock import Clock
 from arauto.errors import ArautoError, Code
 from arauto.hub.quota import TokenBucket
 from arauto.model import JSON
+from arauto.names import check_pattern
 from arauto.storage.base import Journal, JournalEntry, Kind
 from arauto.telemetry.counters import Counters
 
 __all__ = ["Asker", "Refusals"]
 
+_STORAGE_END = 7_000
 #: Rows a second, per hub. A client that sends nothing but nonsense must not fill the journal with it.
 _ROWS_PER_S = 50.0
 _MESSAGE_LEN_MAX = 300
+_CHANNEL_LEN_MAX = 100
 
 
 class Asker(msgspec.Struct, frozen=True, gc=False):
@@ -41,7 +44,7 @@ class Refusals:
     def note(self, error: ArautoError, asker: Asker, *, request: str, channel: str = "") -> None:
         """Count a refusal, and record it unless there are too many, or the journal is what failed."""
         self._counters.refuse(int(error.code))
-        if error.code >= Code.STORAGE_FAILED:
+        if Code.STORAGE_FAILED <= error.code < _STORAGE_END:
             return
         if not self._bucket.take(self._clock.monotonic_s()):
             self._left_out += 1
@@ -62,13 +65,26 @@ class Refusals:
             kind=Kind.ERROR,
             ts_ms=self._clock.wall_ms(),
             hub=self._hub,
-            channel=channel,
+            channel=_shown(channel),
             session=asker.session,
             user=asker.user,
             content_type=JSON,
             payload=msgspec.json.encode(details),
         )
         self._journal.append(entry, _ignore)
+
+
+def _shown(channel: str) -> str:
+    """The name, if it can be one; else as much of it as tells what it was. Whoever is refused for a bad name
+    has chosen it, and it may be a megabyte, or hold what no database takes.
+    """
+    try:
+        return check_pattern(channel)
+    except ArautoError:
+        short = channel[:_CHANNEL_LEN_MAX]
+        return "".join(
+            char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in short
+        )
 
 
 def _ignore(error: object) -> None:

@@ -16,7 +16,6 @@ from arauto.errors import ArautoError
 from arauto.flow.authorise import Granted, publish_refusal
 from arauto.hub.channel import Sender
 from arauto.hub.hub import Hub
-from arauto.hub.inflight import PublishReply
 from arauto.hub.refusals import Asker
 from arauto.model import Identity, Serial
 from arauto.names import check_channel
@@ -90,23 +89,31 @@ class Caller:
 async def publish_all(
     hub: Hub,
     items: tuple[PublishItem, ...],
-    sender: Sender,
+    asker: Asker,
     caller: Caller | None,
     trace: TracePublish | None = None,
 ) -> list[AckItem]:
     """Publish in order; each outcome stands for itself. A caller of None may publish anywhere."""
-    waiting = [await _publish(hub, item, sender, caller, trace) for item in items]
+    waiting = [await _publish(hub, item, asker, caller, trace) for item in items]
     return [await outcome for outcome in waiting]
 
 
 async def _publish(
     hub: Hub,
     item: PublishItem,
-    sender: Sender,
+    asker: Asker,
     caller: Caller | None,
     trace: TracePublish | None,
 ) -> asyncio.Future[AckItem]:
     outcome: asyncio.Future[AckItem] = asyncio.get_running_loop().create_future()
+
+    def reply(serial: Serial | None, duplicate: bool, error: ArautoError | None) -> None:
+        if error is not None:
+            hub.refusals.note(error, asker, request="publish", channel=item.channel)
+        if not outcome.done():
+            failed = ErrorEvent.of(error) if error is not None else None
+            outcome.set_result(AckItem(serial=serial, duplicate=duplicate, error=failed))
+
     try:
         check_channel(item.channel)
         if caller is not None:
@@ -120,18 +127,7 @@ async def _publish(
         if trace is not None:
             headers = trace(hub.name, item.channel, item.headers)
             item = msgspec.structs.replace(item, headers=headers)
-        channel.publish(item, sender, _reply(outcome))
+        channel.publish(item, Sender(user=asker.user), reply)
     except ArautoError as error:
-        asker = Asker(session=sender.session, user=sender.user, transport="http")
-        hub.refusals.note(error, asker, request="publish", channel=item.channel)
-        outcome.set_result(AckItem(error=ErrorEvent.of(error)))
+        reply(None, False, error)
     return outcome
-
-
-def _reply(outcome: asyncio.Future[AckItem]) -> PublishReply:
-    def reply(serial: Serial | None, duplicate: bool, error: ArautoError | None) -> None:
-        if not outcome.done():
-            failed = ErrorEvent.of(error) if error is not None else None
-            outcome.set_result(AckItem(serial=serial, duplicate=duplicate, error=failed))
-
-    return reply

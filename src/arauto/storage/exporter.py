@@ -51,6 +51,8 @@ class Exporter:
         self.counters = ExporterCounters()
         self.sealed_seq = -1
         """Everything up to here lies in segments; -1 until the first run has looked."""
+        self.sealed = asyncio.Event()
+        """Set once a run has sealed a segment."""
 
     def start(self) -> None:
         """Look for new rows from now on, first after one interval."""
@@ -87,6 +89,8 @@ class Exporter:
         self.counters.segments += report.segments
         self.counters.rows += report.rows
         self.sealed_seq = report.sealed_seq
+        if report.segments:
+            self.sealed.set()
         return True
 
     async def _run_program(self) -> ExportReport:

@@ -1,5 +1,6 @@
 """The storage backends as fixtures: every test that asks for one runs once per backend."""
 
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -66,3 +67,12 @@ async def kv(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ke
         storage = await (await make_backend(request.param, request, tmp_path)).open()
         yield storage.kv
         await storage.close()
+
+
+@pytest.fixture
+def strace() -> str:
+    """The program that watches system calls, and can send a signal at one."""
+    found = shutil.which("strace")
+    if found is None:
+        pytest.skip("NOT CHECKED: strace is missing; install the package strace")
+    return found

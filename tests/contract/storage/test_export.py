@@ -3,7 +3,6 @@
 import asyncio
 import os
 import random
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -186,11 +185,8 @@ async def test_an_exporter_killed_at_any_moment_is_followed_by_one_that_complete
     [("fsync", 1), ("rename", 1), ("fsync", 2), ("fsync", 3), ("rename", 2), ("fsync", 4)],
 )
 async def test_a_kill_between_writing_syncing_and_renaming_loses_and_repeats_nothing(
-    tmp_path: Path, call: str, nth: int
+    tmp_path: Path, strace: str, call: str, nth: int
 ) -> None:
-    strace = shutil.which("strace")
-    if strace is None:
-        pytest.skip("NOT CHECKED: strace is missing; install the package strace")
     storage = await SqliteBackend(FakeClock(), tmp_path / "data").open()
     await append_all(storage.journal, [message(i) for i in range(1, 151)])
     out = tmp_path / "out"
@@ -207,11 +203,8 @@ async def test_a_kill_between_writing_syncing_and_renaming_loses_and_repeats_not
 
 
 async def test_a_segment_is_synced_before_it_is_renamed_and_its_directory_after(
-    tmp_path: Path,
+    tmp_path: Path, strace: str
 ) -> None:
-    strace = shutil.which("strace")
-    if strace is None:
-        pytest.skip("NOT CHECKED: strace is missing; install the package strace")
     storage = await SqliteBackend(FakeClock(), tmp_path / "data").open()
     await append_all(storage.journal, [message(1)])
     trace, out = tmp_path / "trace", tmp_path / "out"

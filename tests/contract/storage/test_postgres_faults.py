@@ -156,6 +156,8 @@ class Proxy:
         self.cut_request = b""
         self.cut_answer = b""
         self.cuts = 0
+        self.stays_cut = False
+        """Whether nobody gets through any more after a cut."""
 
     async def __aenter__(self) -> "Proxy":
         self._listener = await asyncio.start_unix_server(
@@ -175,6 +177,9 @@ class Proxy:
         return url.replace(str(self._server.directory), str(self.directory))
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.cuts and self.stays_cut:
+            writer.transport.abort()
+            return
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -232,6 +237,42 @@ async def test_a_commit_whose_answer_was_lost_is_neither_doubled_nor_denied(
         assert [(seq, e.offset) for seq, e in rows] == [(i, i) for i in (1, 2, 3, 4)]
         assert len(await storage.kv.items("h", "l")) == 1 + len(pushes)
         assert storage.counters.reopened == 1
+        await storage.close()
+
+
+def appended(storage: Storage, offset: int) -> asyncio.Future[StorageError | None]:
+    """Append without waiting for anything else: what its `done` is told."""
+    told: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
+    storage.journal.append(message(offset), told.set_result)
+    return told
+
+
+async def test_only_the_commit_in_doubt_waits_for_a_server_that_stays_away(
+    mortal_server: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is behind it used to wait without an answer, however long."""
+    monkeypatch.setattr("arauto.storage.postgres.writer._PATIENCE_S", 0.2)
+    async with Proxy(mortal_server) as proxy, asyncio.timeout(30):
+        storage = await open_postgres(proxy.url(url), "n", FakeClock())
+        await append_all(storage.journal, [message(1)])
+        proxy.cut_answer, proxy.stays_cut = b"COPY 1\0", True
+        in_doubt = appended(storage, 2)
+        await asyncio.sleep(0)  # handed over, so that what follows is another commit's
+        through = asyncio.ensure_future(storage.journal.flush())
+        behind = await appended(storage, 3)
+        later = await appended(storage, 4)
+        with pytest.raises(StorageError):
+            await storage.kv.put("h", "k", b"v")
+        assert proxy.cuts == 1
+        assert [e.code for e in (behind, later) if e] == [Code.STORAGE_UNAVAILABLE] * 2
+        assert not in_doubt.done()
+        assert not through.done(), "a flush is over when nothing before it is open any more"
+        proxy.stays_cut = False
+        assert await in_doubt is None
+        await through
+        assert await appended(storage, 5) is None
+        rows = await storage.journal.read(0, 10)
+        assert [(seq, e.offset) for seq, e in rows] == [(1, 1), (2, 2), (3, 5)]
         await storage.close()
 
 

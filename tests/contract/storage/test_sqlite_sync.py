@@ -3,7 +3,6 @@
 import asyncio
 import random
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -17,11 +16,8 @@ _FOREVER = 10**9
 
 
 async def test_the_log_is_synced_after_the_last_write_and_before_each_acknowledgement(
-    tmp_path: Path,
+    tmp_path: Path, strace: str
 ) -> None:
-    strace = shutil.which("strace")
-    if strace is None:
-        pytest.skip("NOT CHECKED: strace is missing; install the package strace")
     trace = tmp_path / "trace"
     process = await asyncio.create_subprocess_exec(
         *(strace, "-f", "-y", "-qq", "-s", "32", "-o", str(trace)),

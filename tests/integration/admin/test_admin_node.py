@@ -142,11 +142,11 @@ async def test_the_journal_is_rolled_into_segments(start_node: StartNode, tmp_pa
     )
     async with Admin(node.node) as admin:
         await admin.ok("PUT", "/v1/hubs/shop", {})
-    for _ in range(300):
-        if list((tmp_path / "segments").rglob("seg-node-1-*.parquet")):
-            return
-        await asyncio.sleep(0.1)
-    pytest.fail("no segment within thirty seconds")
+    exporter = node.node.exporter
+    assert exporter is not None
+    async with asyncio.timeout(30):
+        await exporter.sealed.wait()
+    assert list((tmp_path / "segments").rglob("seg-node-1-*.parquet"))
 
 
 # --- traces ----------------------------------------------------------------------------------------

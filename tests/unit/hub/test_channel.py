@@ -175,6 +175,19 @@ async def test_what_waits_behind_a_slow_disk_is_bounded_marked_or_not() -> None:
     assert outcomes[-1].error.code is Code.TOO_MANY_PENDING
 
 
+async def test_what_is_refused_behind_a_commit_in_doubt_does_not_fill_the_queue() -> None:
+    world, disk = a_stored_world(stored_inflight_max=3)
+    channel = await world.channel()
+    [in_doubt] = world.publish(channel, b"in doubt")
+    for _ in range(10):
+        [refused] = world.publish(channel, b"later")
+        disk.refuse_newest(FULL)
+        assert refused.error is FULL
+    assert not in_doubt.is_in
+    disk.commit()
+    assert in_doubt.serial is not None
+
+
 async def test_a_retry_while_the_first_attempt_is_on_its_way_shares_its_outcome() -> None:
     world, disk = a_stored_world()
     channel = await world.channel()

@@ -16,9 +16,9 @@ from arauto.codec.events import (
     PublishItem,
 )
 from arauto.errors import ArautoError, Code, StorageError
-from arauto.hub.channel import Sender
 from arauto.hub.environment import HubLimits
 from arauto.hub.hub import Hub
+from arauto.hub.refusals import Asker
 from arauto.model import Serial, When
 from arauto.session.oneshot import publish_all
 from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Quotas, Rules
@@ -176,7 +176,7 @@ async def test_a_closed_hub_takes_nothing_more(desk: Desk) -> None:
     await desk.directory.close_hub("shop")
     assert client.closed_with is Code.HUB_CLOSED
     item = PublishItem(channel="room:1", payload=b"x")
-    [outcome] = await publish_all(old, (item,), Sender(), None)
+    [outcome] = await publish_all(old, (item,), Asker(), None)
     assert outcome.error is not None
     assert outcome.error.code == Code.HUB_CLOSED
     assert outcome.error.retryable

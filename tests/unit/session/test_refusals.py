@@ -87,3 +87,18 @@ async def test_trouble_with_the_storage_is_counted_and_not_written_to_the_storag
     client.session.refuse(StorageError(Code.STORAGE_FULL, "the disk is full"), 0)
     assert await refusals(desk) == []
     assert desk.world.env.metrics.hub("shop").refused[int(Code.STORAGE_FULL)] == 1
+
+
+async def test_a_name_that_is_refused_leaves_little_in_the_journal_and_nothing_it_cannot_store(
+    make_desk: MakeDesk,
+) -> None:
+    """Found by reading: the refused name itself went to the journal, a megabyte or a NUL included."""
+    desk = make_desk(limits=PATIENT)
+    client = await desk.connect()
+    await client.ask(publish("x" * 60_000, b"x", id=1), Ack)
+    await client.ask(publish("a\0b\n", b"x", id=2), Ack)
+    await client.subscribe("weather:*:*:*:*:*:*:*:*:*:*:*")
+    large, odd, pattern = [row.channel for row in await refusals(desk)]
+    assert large == "x" * 100
+    assert odd == "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}"
+    assert pattern.startswith("weather:*")

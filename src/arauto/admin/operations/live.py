@@ -16,9 +16,10 @@ from arauto.codec.json_events import EVENT_TO_SHAPE
 from arauto.codec.json_values import SerialShape, serial_to_json
 from arauto.errors import ArautoError, Code
 from arauto.features.presence import PresenceFeature
-from arauto.hub.channel import Channel, Sender
+from arauto.hub.channel import Channel
 from arauto.hub.history import HistoryPage, read_history
 from arauto.hub.hub import Hub
+from arauto.hub.refusals import Asker
 from arauto.names import check_channel, check_hub, check_pattern, matches
 from arauto.session.environment import SessionEnvironment
 from arauto.session.oneshot import Published, publish_all, published
@@ -40,8 +41,8 @@ class Live:
             ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, OVERLOADED.
         """
         found = await self._env.directory.get(hub)
-        trace = self._env.trace_publish
-        return published(await publish_all(found, items, Sender(), caller=None, trace=trace))
+        trace, asker = self._env.trace_publish, Asker(transport="admin")
+        return published(await publish_all(found, items, asker, caller=None, trace=trace))
 
     async def channels(
         self, hub: str, *, match: str = "", after: str = "", limit: int

@@ -31,6 +31,7 @@ find_missing() {
   want postgresql 'the tests marked "postgres" are skipped' postgres '/usr/lib/postgresql/*/bin/postgres' \
     '/opt/homebrew/opt/postgresql*/bin/postgres'
   want redis-server 'the tests marked "redis" are skipped' redis-server valkey-server
+  want e2fsprogs 'the tests on a file system of their own are skipped' mkfs.ext4 /sbin/mkfs.ext4
   want strace 'the tests that watch system calls are skipped' strace
   want nginx-light 'the tests behind nginx are skipped' nginx /usr/sbin/nginx
   want haproxy 'the tests behind HAProxy are skipped' haproxy /usr/sbin/haproxy

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -185,7 +186,7 @@ async def _read_history(link: Link, book: MessageBook) -> None:
             return
 
 
-class _Worker:
+class _Worker(ABC):
     """Keeps a window of requests in flight, over one connection after another."""
 
     def __init__(self, load: Load, name: str, window: int) -> None:
@@ -224,12 +225,12 @@ class _Worker:
         """How much is still to be sent again."""
         return 0
 
-    def send_leftovers(self, link: Link) -> None:
+    def send_leftovers(self, link: Link) -> None:  # noqa: B027 - some leave nothing
         """Send again what earlier connections left unanswered."""
 
+    @abstractmethod
     def send(self, link: Link) -> None:
         """Send something new."""
-        raise NotImplementedError
 
 
 class _Publisher(_Worker):

@@ -1,7 +1,8 @@
 """Disks that are full, read-only, limited or hung: writes are refused, never falsely acknowledged."""
 
 import resource
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.slow
 
 _REFUSALS = {Code.STORAGE_FAILED, Code.STORAGE_FULL, Code.STORAGE_READ_ONLY}
 _MB = 1_000_000
+_PLAN = Plan(publishers=2, in_flight=16)
 
 
 @pytest.fixture
@@ -40,6 +42,24 @@ async def free_namespace(data_dir: Path) -> None:
     storage = await open_sqlite(data_dir, "node-1", FakeClock())
     await put_free_namespace(storage)
     await storage.close()
+
+
+@asynccontextmanager
+async def under_load(
+    start_process: StartProcess, data_dir: Path, plan: Plan = _PLAN
+) -> AsyncIterator[tuple[NodeProcess, Load, Bystander]]:
+    """A node on a disk, publishers and writers at work, and somebody whom the disk does not concern."""
+    await free_namespace(data_dir)
+    node = await start_process(data_dir)
+    load = Load(node, plan)
+    bystander = Bystander(node)
+    await bystander.start()
+    load.start()
+    try:
+        yield node, load, bystander
+    finally:
+        await load.abandon()
+        await bystander.close()
 
 
 def summary(what: str, load: Load, ok: int) -> str:
@@ -66,13 +86,8 @@ async def check_all(node: NodeProcess, load: Load) -> int:
 async def test_on_a_full_disk_publishes_are_refused_until_there_is_room_again(
     full_disk: Disk, start_process: StartProcess, say: Say
 ) -> None:
-    await free_namespace(full_disk.data_dir)
-    node = await start_process(full_disk.data_dir)
-    load = Load(node, Plan(publishers=2, in_flight=16, payload_bytes=4_000))
-    bystander = Bystander(node)
-    await bystander.start()
-    load.start()
-    try:
+    plan = Plan(publishers=2, in_flight=16, payload_bytes=4_000)
+    async with under_load(start_process, full_disk.data_dir, plan) as (node, load, bystander):
         await load.until_refused(200)
         before = load.acks
         await bystander.check()
@@ -85,22 +100,13 @@ async def test_on_a_full_disk_publishes_are_refused_until_there_is_room_again(
         assert set(load.codes) <= _REFUSALS
         assert Code.STORAGE_FULL in load.codes
         say(summary("full disk", load, await check_all(node, load)))
-    finally:
-        await load.abandon()
-        await bystander.close()
 
 
 @within(120)
 async def test_on_a_disk_that_turns_read_only_publishes_are_refused_until_it_is_writable_again(
     disk: Disk, start_process: StartProcess, say: Say
 ) -> None:
-    await free_namespace(disk.data_dir)
-    node = await start_process(disk.data_dir)
-    load = Load(node, Plan(publishers=2, in_flight=16))
-    bystander = Bystander(node)
-    await bystander.start()
-    load.start()
-    try:
+    async with under_load(start_process, disk.data_dir) as (node, load, bystander):
         for _ in range(3):
             await load.until_acked(200)
             disk.forbid_writing()
@@ -117,9 +123,6 @@ async def test_on_a_disk_that_turns_read_only_publishes_are_refused_until_it_is_
         assert unexplained <= 3 * load.plan.in_flight_max
         assert set(load.codes) == {Code.STORAGE_READ_ONLY}
         say(summary("read-only disk × 3", load, await check_all(node, load)))
-    finally:
-        await load.abandon()
-        await bystander.close()
 
 
 @within(120)
@@ -128,7 +131,7 @@ async def test_when_the_file_system_gives_up_publishes_are_refused_and_after_its
 ) -> None:
     await free_namespace(disk.data_dir)
     node = await start_process(disk.data_dir)
-    load = Load(node, Plan(publishers=2, in_flight=16))
+    load = Load(node, _PLAN)
     late = Load(node, Plan(channels=("late",), documents=("doc:late",)))
     bystander = Bystander(node)
     await bystander.start()
@@ -165,13 +168,7 @@ async def test_when_the_system_refuses_writes_publishes_are_refused_until_it_tak
 ) -> None:
     """A limit on the size of files can be set and lifted from outside, without privilege."""
     data_dir = tmp_path / "data"
-    await free_namespace(data_dir)
-    node = await start_process(data_dir)
-    load = Load(node, Plan(publishers=2, in_flight=16))
-    bystander = Bystander(node)
-    await bystander.start()
-    load.start()
-    try:
+    async with under_load(start_process, data_dir) as (node, load, bystander):
         for _ in range(3):
             await load.until_acked(200)
             resource.prlimit(node.pid, resource.RLIMIT_FSIZE, (4_096, resource.RLIM_INFINITY))
@@ -184,22 +181,13 @@ async def test_when_the_system_refuses_writes_publishes_are_refused_until_it_tak
         await load.stop()
         assert set(load.codes) <= _REFUSALS
         say(summary("refused writes × 3", load, await check_all(node, load)))
-    finally:
-        await load.abandon()
-        await bystander.close()
 
 
 @within(120)
 async def test_while_the_disk_hangs_nothing_stored_is_acknowledged_and_the_rest_goes_on(
     disk: Disk, start_process: StartProcess, say: Say
 ) -> None:
-    await free_namespace(disk.data_dir)
-    node = await start_process(disk.data_dir)
-    load = Load(node, Plan(publishers=2, in_flight=16))
-    bystander = Bystander(node)
-    await bystander.start()
-    load.start()
-    try:
+    async with under_load(start_process, disk.data_dir) as (node, load, bystander):
         for _ in range(3):
             await load.until_acked(200)
             disk.freeze()
@@ -218,6 +206,3 @@ async def test_while_the_disk_hangs_nothing_stored_is_acknowledged_and_the_rest_
         await load.stop()
         assert load.codes == {}
         say(summary("hung disk × 3", load, await check_all(node, load)))
-    finally:
-        await load.abandon()
-        await bystander.close()

@@ -2,6 +2,8 @@
 
 import os
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -27,6 +29,20 @@ async def start(start_process: StartProcess) -> NodeProcess:
     return await start_process(hub={"defaults": {"jwt": jwt}}, session=session)
 
 
+@asynccontextmanager
+async def joined_swarm(node: NodeProcess) -> AsyncIterator[Swarm]:
+    """Everyone is there and has heard something; afterwards the node has nothing to complain of."""
+    swarm = Swarm(node, SIZE, _CHANNELS)
+    try:
+        await swarm.join()
+        await swarm.publish(_MISSED)
+        await swarm.until_all_heard()
+        yield swarm
+        assert node.complaints() == []
+    finally:
+        await swarm.close()
+
+
 async def storm(swarm: Swarm, say: Say, what: str) -> None:
     """Everyone is away and `_MISSED` messages came meanwhile: let them return, and see."""
     began_s = time.monotonic()
@@ -49,18 +65,11 @@ async def test_when_all_connections_break_at_once_all_return_and_miss_nothing(
     start_process: StartProcess, say: Say
 ) -> None:
     node = await start(start_process)
-    swarm = Swarm(node, SIZE, _CHANNELS)
-    try:
-        await swarm.join()
-        await swarm.publish(_MISSED)
-        await swarm.until_all_heard()
+    async with joined_swarm(node) as swarm:
         swarm.drop()
         await swarm.until_lost()
         await swarm.publish(_MISSED)
         await storm(swarm, say, "all connections broke")
-        assert node.complaints() == []
-    finally:
-        await swarm.close()
 
 
 @within(180)
@@ -68,16 +77,9 @@ async def test_when_the_node_is_killed_all_return_to_its_successor_and_miss_noth
     start_process: StartProcess, say: Say
 ) -> None:
     node = await start(start_process)
-    swarm = Swarm(node, SIZE, _CHANNELS)
-    try:
-        await swarm.join()
-        await swarm.publish(_MISSED)
-        await swarm.until_all_heard()
+    async with joined_swarm(node) as swarm:
         await node.kill()
         await swarm.until_lost()
         await node.start()
         await swarm.publish(_MISSED)
         await storm(swarm, say, "kill -9 and a restart")
-        assert node.complaints() == []
-    finally:
-        await swarm.close()

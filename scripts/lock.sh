@@ -13,8 +13,10 @@ compile() { # group, further options
   local group=$1 out=$2
   shift 2
   "$uv" pip compile pyproject.toml --quiet --universal --generate-hashes --no-emit-index-url --no-header \
-    --all-extras --group "$group" "${upgrade[@]}" "$@" --output-file "$out"
+    --group "$group" "${upgrade[@]}" "$@" --output-file "$out"
 }
-compile build requirements/run.txt
-compile dev requirements/dev.txt --constraint requirements/run.txt
+# Spark is large, so it has a lock file of its own: a node starts without it.
+compile build requirements/run.txt --extra postgres --extra redis
+compile build requirements/pipeline.txt --all-extras --constraint requirements/run.txt
+compile dev requirements/dev.txt --all-extras --constraint requirements/pipeline.txt
 git diff --stat -- requirements

@@ -96,6 +96,18 @@ class Code(IntEnum):
     # 7xxx: cluster
     NOT_OWNER = 7000  # this node does not own the channel
 
+    # 8xxx: the data pipeline
+    BAD_RULE = 8000  # a correlation rule is invalid; the message names the line
+    BAD_QUERY = 8001  # the SQL is not a single read-only query over this hub's views
+    NO_JAVA = 8002  # no Java that can run Spark was found
+    OFFSET_TRIMMED = 8003  # the rows asked for are no longer in the journal
+    LAKE_CORRUPT = 8004  # a table of the lake does not check out
+    LAKE_BUSY = 8005  # another pipeline writes to this lake
+    SCHEMA_MISMATCH = 8006  # a table or segment was written by a newer version
+    NODE_UNREACHABLE = 8007  # the node's admin API did not answer
+    QUERY_LIMIT = 8008  # the query ran longer or returned more than allowed
+    NO_SPARK = 8009  # the pipeline's packages are not installed
+
 
 #: Codes where the same request may succeed later without change.
 _RETRYABLE = frozenset(
@@ -111,6 +123,8 @@ _RETRYABLE = frozenset(
         Code.STORAGE_UNAVAILABLE,
         Code.STORAGE_READ_ONLY,
         Code.NOT_OWNER,
+        Code.LAKE_BUSY,
+        Code.NODE_UNREACHABLE,
     }
 )
 

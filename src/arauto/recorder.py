@@ -30,9 +30,9 @@ class Recorder:
             self._timer.cancel()
 
     def record(self, interval: Interval) -> None:
-        """One row for the node and one for each hub in which something happened."""
+        """One row for the node and one for each hub in which something happened, or that holds something."""
         self._write(Kind.COUNTERS, msgspec.json.encode(node_interval(interval)))
-        for hub in interval.hubs:
+        for hub in interval.levels:
             self._write(Kind.COUNTERS, msgspec.json.encode(hub_interval(interval, hub)), hub)
 
     def _write(self, kind: Kind, payload: bytes, hub: str = "") -> None:

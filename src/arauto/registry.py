@@ -4,10 +4,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from arauto.clock import Clock
-from arauto.config.backends import PostgresConfig, RedisConfig
+from arauto.config.addresses import postgres_url
+from arauto.config.backends import RedisConfig
 from arauto.config.schema import Config
 from arauto.errors import ArautoError, Code
 from arauto.features import history, occupancy, presence, retain, store
@@ -66,21 +67,8 @@ async def _open_postgres(config: Config, clock: Clock) -> Storage:
         from arauto.storage.postgres.opening import open_postgres
 
     readers_max = max(1, config.sql.max_connections - 1)
-    url = _postgres_url(config.storage.postgres)
+    url = postgres_url(config.storage.postgres)
     return await open_postgres(url, config.node.name, clock, readers_max=readers_max)
-
-
-def _postgres_url(postgres: PostgresConfig) -> str:
-    login = quote(postgres.user, safe="")
-    if postgres.password:
-        login += ":" + quote(postgres.password, safe="")
-    query: dict[str, str] = {"sslmode": postgres.ssl_mode}
-    place = f"{postgres.host}:{postgres.port}"
-    if postgres.host.startswith("/"):
-        # The directory of a Unix socket cannot stand where a host does.
-        place = ""
-        query |= {"host": postgres.host, "port": str(postgres.port)}
-    return f"postgresql://{login}@{place}/{quote(postgres.database, safe='')}?{urlencode(query)}"
 
 
 _STORAGES: dict[str, Callable[[Config, Clock], Awaitable[Storage]]] = {

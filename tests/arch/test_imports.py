@@ -11,7 +11,7 @@ import pytest
 from tests.arch.source import ROOT, Module, assert_none, imported_names, modules, parse, within
 
 #: The only modules that may know which storage there is; all others see the ports in storage/base.py.
-STORAGE_BUILDERS = ("node.py", "registry.py", "cli/", "storage/", "testing/")
+STORAGE_BUILDERS = ("node.py", "registry.py", "cli/", "pipeline/", "storage/", "testing/")
 
 #: Technologies that must stay replaceable by one another.
 TECHNOLOGIES = ("memory", "sqlite", "postgres", "redis")
@@ -25,8 +25,9 @@ CONFINED: Mapping[str, tuple[str, ...]] = {
     "litestar": ("admin/", "gateways/"),
     "opentelemetry": ("telemetry/",),
     "picows": ("gateways/", "client/", "bench/", "testing/"),
-    "prometheus_client": ("telemetry/",),
-    "pyarrow": ("storage/",),
+    "prometheus_client": ("telemetry/", "pipeline/"),
+    "pyarrow": ("storage/", "pipeline/"),
+    "pyspark": ("pipeline/",),
     "redis": ("storage/",),
     "rich": ("cli/", "bench/"),
     "sqlalchemy": ("storage/",),

@@ -17,6 +17,7 @@ __all__ = [
     "ChannelSettingsPage",
     "Health",
     "History",
+    "HubGauges",
     "HubInfo",
     "HubInterval",
     "HubPage",
@@ -319,12 +320,23 @@ class NodeStats(_Record, frozen=True, kw_only=True):
     """Oldest first."""
 
 
+class HubGauges(_Record, frozen=True, kw_only=True):
+    """What a hub holds on this node."""
+
+    channels: int
+    sessions: int
+    subscriptions: int
+
+
 class HubInterval(_Record, frozen=True, kw_only=True):
     """What happened in a hub between two moments."""
 
     start_ms: int
     end_ms: int
     total: Totals
+    gauges: HubGauges
+    """At the end of the interval."""
+    sessions_peak: int
 
 
 class HubStats(_Record, frozen=True, kw_only=True):
@@ -335,7 +347,8 @@ class HubStats(_Record, frozen=True, kw_only=True):
     channels: int
     subscriptions: int
     intervals: list[HubInterval]
-    """Oldest first. Only those in which the hub was among the busiest are kept."""
+    """Oldest first. Only those in which the hub was among the busiest are kept, and none in which it was
+    idle and empty."""
 
 
 class Health(_Record, frozen=True, kw_only=True):

@@ -5,20 +5,17 @@ A command's module is imported when that command is called and not before: `arau
 """
 
 import sys
-from importlib import import_module
-from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
+from arauto.cli.lazy import Table, lazy_group
 from arauto.errors import ArautoError
 
 __all__ = ["app", "main"]
 
 EXIT_ERROR, EXIT_INTERRUPTED = 1, 130
 
-#: name → (where its function, or group of commands, is; what it does, in a few words)
-_COMMANDS = {
+_COMMANDS: Table = {
     "demo": ("arauto.cli.demo:demo", "Try it: a node with a few simulated shops."),
     "serve": ("arauto.cli.serve:serve", "Run a node."),
     "sub": ("arauto.cli.sub:sub", "Print messages as they come."),
@@ -31,65 +28,15 @@ _COMMANDS = {
         "arauto.cli.default_config:default_config",
         "Print a configuration file with every default explained.",
     ),
+    "pipeline": ("arauto.cli.pipeline:app", "Archive, roll up, correlate and query, on Spark."),
     "bench": ("arauto.cli.bench:app", "Measure Arauto next to its peers on this machine."),
     "version": ("arauto.cli.version:version", "Print the version."),
 }
 
 
-def _settle(params: list[Any]) -> list[Any]:
-    """Make flags what they are: off unless given, and without a value to name in the help.
-
-    A flag that starts as None would also make Typer load all it has for reading types, which takes longer
-    than everything else `arauto version` does.
-    """
-    for param in params:
-        if getattr(param, "is_flag", False):
-            param.metavar = ""
-            if param.default is None:
-                param.default = False
-    return params
-
-
-class _Command(TyperCommand):
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _settle(super().get_params(ctx))
-
-
-class _Commands(TyperGroup):
-    """Shows all commands by name, and loads the one that is called."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _settle(super().get_params(ctx))
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """What the list of commands shows of one."""
-        found = _COMMANDS.get(cmd_name)
-        return found and TyperCommand(name=cmd_name, help=found[1])
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        self.commands = {name: self.get_command(ctx, name) for name in _COMMANDS}
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, command and _load(name or ""), rest
-
-
-def _load(name: str) -> Any:
-    module, _, attribute = _COMMANDS[name][0].partition(":")
-    found = getattr(import_module(module), attribute)
-    if isinstance(found, typer.Typer):
-        group = typer.main.get_group(found)
-        group.name = name
-        return group
-    alone = typer.Typer(add_completion=False)
-    alone.command(name, cls=_Command)(found)
-    return typer.main.get_command(alone)
-
-
 app = typer.Typer(
     name="arauto",
-    cls=_Commands,
+    cls=lazy_group(_COMMANDS),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -17,6 +17,7 @@ from arauto.config.backends import (
 from arauto.config.base import Section
 from arauto.config.edges import AdminConfig, ConnectionConfig
 from arauto.config.operation import AuthConfig, DebugConfig, TelemetryConfig
+from arauto.config.pipeline import PipelineConfig
 from arauto.config.realtime import (
     ChannelConfig,
     EngineConfig,
@@ -46,6 +47,7 @@ class Config(Section, frozen=True):
     key_value: KeyValueConfig = KeyValueConfig()
     redis: RedisConfig = RedisConfig()
     journal: JournalConfig = JournalConfig()
+    pipeline: PipelineConfig = PipelineConfig()
     telemetry: TelemetryConfig = TelemetryConfig()
     debug: DebugConfig = DebugConfig()
     broker: BrokerConfig = BrokerConfig()

@@ -138,6 +138,16 @@ class NodeGauges(msgspec.Struct, frozen=True, gc=False):
     sessions: int = 0
     subscriptions: int = 0
 
+    @classmethod
+    def sum_of(cls, all_hubs: Iterable[HubGauges]) -> "NodeGauges":
+        hubs = channels = sessions = subscriptions = 0
+        for hub in all_hubs:
+            hubs += 1
+            channels += hub.channels
+            sessions += hub.sessions
+            subscriptions += hub.subscriptions
+        return cls(hubs, channels, sessions, subscriptions)
+
 
 class Metrics:
     """All counters of a node.
@@ -204,10 +214,4 @@ class Metrics:
         return list(self._read_gauges())
 
     def gauges(self) -> NodeGauges:
-        hubs = channels = sessions = subscriptions = 0
-        for hub in self._read_gauges():
-            hubs += 1
-            channels += hub.channels
-            sessions += hub.sessions
-            subscriptions += hub.subscriptions
-        return NodeGauges(hubs, channels, sessions, subscriptions)
+        return NodeGauges.sum_of(self._read_gauges())

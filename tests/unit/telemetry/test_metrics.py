@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from arauto.errors import Code
 from arauto.telemetry.counters import COUNTER_FIELDS, TIMING_BOUNDS_NS, Counters, Timing
-from arauto.telemetry.intervals import Interval, Intervals
+from arauto.telemetry.intervals import HubLevels, Interval, Intervals
 from arauto.telemetry.metrics import HubGauges, Metrics, Totals
 from arauto.testing import FakeClock
 
@@ -143,7 +143,7 @@ def test_an_interval_holds_only_what_happened_in_it() -> None:
 
 
 def test_a_hub_that_closed_is_in_its_last_interval_and_in_no_later_one() -> None:
-    metrics, clock = Metrics(), FakeClock()
+    metrics, clock = Metrics(), FakeClock(start_wall_ms=0)
     _, seen = _collect(metrics, clock)
     metrics.hub("a").deliveries += 7
     metrics.close_hub("a")
@@ -156,7 +156,7 @@ def test_a_hub_that_closed_is_in_its_last_interval_and_in_no_later_one() -> None
 
 
 def test_a_hub_whose_counters_were_replaced_never_shows_negative_growth() -> None:
-    metrics, clock = Metrics(closed_max=0), FakeClock()
+    metrics, clock = Metrics(closed_max=0), FakeClock(start_wall_ms=0)
     _, seen = _collect(metrics, clock)
     metrics.hub("a").deliveries += 100
     clock.advance(300)
@@ -168,7 +168,7 @@ def test_a_hub_whose_counters_were_replaced_never_shows_negative_growth() -> Non
 
 
 def test_only_the_last_intervals_are_kept() -> None:
-    metrics, clock = Metrics(), FakeClock()
+    metrics, clock = Metrics(), FakeClock(start_wall_ms=0)
     intervals, seen = _collect(metrics, clock, keep_len=3)
     clock.advance(300 * 10)
     assert len(seen) == 10
@@ -176,7 +176,7 @@ def test_only_the_last_intervals_are_kept() -> None:
 
 
 def test_the_kept_intervals_name_a_bounded_number_of_hubs_and_the_callback_gets_all() -> None:
-    metrics, clock = Metrics(), FakeClock()
+    metrics, clock = Metrics(), FakeClock(start_wall_ms=0)
     intervals, seen = _collect(metrics, clock)
     for i in range(500):
         metrics.hub(f"h{i}").messages_in += i + 1
@@ -189,7 +189,7 @@ def test_the_kept_intervals_name_a_bounded_number_of_hubs_and_the_callback_gets_
 
 
 def test_the_peak_of_sessions_is_seen_by_samples_between_the_ends() -> None:
-    metrics, clock = Metrics(), FakeClock()
+    metrics, clock = Metrics(), FakeClock(start_wall_ms=0)
     sessions = 0
     metrics.set_gauges(lambda: [HubGauges("a", 1, sessions, 2 * sessions)])
     _, seen = _collect(metrics, clock, sample_interval_s=10)
@@ -205,7 +205,7 @@ def test_the_peak_of_sessions_is_seen_by_samples_between_the_ends() -> None:
 
 
 def test_stop_ends_the_running_interval_so_that_nothing_is_lost_and_no_timer_stays() -> None:
-    metrics, clock = Metrics(), FakeClock()
+    metrics, clock = Metrics(), FakeClock(start_wall_ms=0)
     intervals, seen = _collect(metrics, clock, sample_interval_s=10)
     metrics.hub("a").bytes_in += 9
     clock.advance(5)
@@ -215,10 +215,76 @@ def test_stop_ends_the_running_interval_so_that_nothing_is_lost_and_no_timer_sta
     assert clock.pending_timers == 0
 
 
-def test_a_clock_jump_changes_labels_but_not_the_length_of_intervals() -> None:
+def test_intervals_end_on_multiples_of_their_length_and_the_first_is_shorter() -> None:
     metrics, clock = Metrics(), FakeClock(start_wall_ms=1_000_000)
     _, seen = _collect(metrics, clock)
-    clock.jump_wall(-500_000)
+    clock.advance(800)
+    assert [(i.start_ms, i.end_ms) for i in seen] == [
+        (1_000_000, 1_200_000),
+        (1_200_000, 1_500_000),
+        (1_500_000, 1_800_000),
+    ]
+
+
+def test_a_timer_that_comes_a_little_early_or_late_still_ends_its_interval_on_the_multiple() -> (
+    None
+):
+    metrics, clock = Metrics(), FakeClock(start_wall_ms=0)
+    _, seen = _collect(metrics, clock)
+    clock.jump_wall(-400)
     clock.advance(300)
-    assert len(seen) == 1
-    assert seen[0].end_ms == 800_000
+    clock.jump_wall(800)
+    clock.advance(300.4)
+    clock.advance(299.6)
+    assert [i.end_ms for i in seen] == [300_000, 600_000, 900_000]
+
+
+def test_after_a_clock_jump_the_running_interval_keeps_its_length_and_the_next_is_aligned() -> None:
+    metrics, clock = Metrics(), FakeClock(start_wall_ms=1_000_000)
+    _, seen = _collect(metrics, clock)
+    clock.jump_wall(-450_000)
+    clock.advance(200)
+    assert [i.end_ms for i in seen] == [750_000]
+    clock.advance(150)
+    assert [i.end_ms for i in seen] == [750_000, 900_000]
+
+
+def test_an_idle_hub_is_in_an_interval_while_it_holds_something_and_in_none_after() -> None:
+    metrics, clock = Metrics(), FakeClock(start_wall_ms=0)
+    now = [HubGauges("busy", 1, 0, 0), HubGauges("idle", 2, 3, 4), HubGauges("empty", 0, 0, 0)]
+    metrics.set_gauges(lambda: now)
+    metrics.hub("busy").publishes += 1
+    _, seen = _collect(metrics, clock)
+    clock.advance(300)
+    assert seen[0].levels == {"busy": HubLevels(1, 0, 0, 0), "idle": HubLevels(2, 3, 4, 3)}
+    assert list(seen[0].hubs) == ["busy"]
+    now = []
+    clock.advance(300)
+    assert seen[1].levels == {}
+
+
+def test_a_hub_has_its_own_peak_of_sessions_also_when_it_closed_in_the_interval() -> None:
+    metrics, clock = Metrics(), FakeClock(start_wall_ms=0)
+    now = [HubGauges("a", 1, 7, 7), HubGauges("b", 1, 2, 2)]
+    metrics.set_gauges(lambda: now)
+    _, seen = _collect(metrics, clock, sample_interval_s=10)
+    clock.advance(10)
+    metrics.hub("a").sessions_ended += 7
+    metrics.close_hub("a")
+    now = [HubGauges("b", 1, 1, 1)]
+    clock.advance(590)
+    assert seen[0].levels == {"a": HubLevels(sessions_peak=7), "b": HubLevels(1, 1, 1, 2)}
+    assert seen[1].levels == {"b": HubLevels(1, 1, 1, 1)}
+
+
+def test_the_kept_intervals_prefer_busy_hubs_to_idle_ones() -> None:
+    metrics, clock = Metrics(), FakeClock(start_wall_ms=0)
+    metrics.set_gauges(lambda: [HubGauges(f"h{i:03}", 1, 1, 1) for i in range(300)])
+    metrics.hub("h299").messages_in += 1
+    intervals, seen = _collect(metrics, clock)
+    clock.advance(300)
+    assert len(seen[0].levels) == 300
+    kept = intervals.kept[0]
+    assert len(kept.levels) == 100
+    assert "h299" in kept.levels
+    assert list(kept.hubs) == ["h299"]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from arauto.admin.operations.states import States
-from arauto.admin.records import HubInterval, HubStats, Interval, NodeInfo, NodeStats
+from arauto.admin.records import HubGauges, HubInterval, HubStats, Interval, NodeInfo, NodeStats
 from arauto.names import check_hub
 from arauto.telemetry import intervals as telemetry
 from arauto.telemetry.intervals import Intervals
@@ -24,8 +24,19 @@ def node_interval(interval: telemetry.Interval) -> Interval:
 
 
 def hub_interval(interval: telemetry.Interval, hub: str) -> HubInterval:
-    """One hub's part of an interval in which something happened there."""
-    return HubInterval(start_ms=interval.start_ms, end_ms=interval.end_ms, total=interval.hubs[hub])
+    """One hub's part of an interval that knows it."""
+    levels = interval.levels[hub]
+    return HubInterval(
+        start_ms=interval.start_ms,
+        end_ms=interval.end_ms,
+        total=interval.hubs.get(hub) or Totals(),
+        gauges=HubGauges(
+            channels=levels.channels,
+            sessions=levels.sessions,
+            subscriptions=levels.subscriptions,
+        ),
+        sessions_peak=levels.sessions_peak,
+    )
 
 
 class Stats:
@@ -63,7 +74,7 @@ class Stats:
             ArautoError: BAD_HUB_NAME, UNKNOWN_HUB.
         """
         running = await self._states.running(check_hub(hub))
-        kept = [hub_interval(each, hub) for each in self._intervals.kept if hub in each.hubs]
+        kept = [hub_interval(each, hub) for each in self._intervals.kept if hub in each.levels]
         return HubStats(
             total=Totals.of(running.counters) if running is not None else Totals(),
             sessions=len(running.sessions) if running is not None else 0,

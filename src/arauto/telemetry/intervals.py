@@ -1,7 +1,9 @@
 """Cuts the counters into intervals: how much happened in each, on the node and per hub.
 
-Intervals end where the wall clock is a multiple of their length (:00, :05 … for five minutes), so that those of
-all nodes and all runs lie upon each other; the first and the last of a run are shorter. The last intervals stay in memory for the admin API; each one is also handed to a callback, which writes
+Intervals end where the wall clock is a multiple of their length (:00, :05 … for five minutes), so that
+those of all nodes and all runs lie upon each other; the first and the last of a run are shorter.
+
+The last intervals stay in memory for the admin API; each one is also handed to a callback, which writes
 it to the journal, where the pipeline makes charts over months of it.
 """
 
@@ -72,7 +74,7 @@ class _Mark:
 
 
 class Intervals:
-    """Collects an `Interval` whenever the wall clock reaches a multiple of `interval_s`, from `start` to `stop`.
+    """Collects an `Interval` at each multiple of `interval_s` on the wall clock, from `start` to `stop`.
 
     Args:
         metrics: what to cut up.

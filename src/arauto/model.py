@@ -65,6 +65,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     """Absolute wall-clock time after which nobody should see this; 0 = never."""
     retain: bool = False
     store: bool = False
+    origin: str = ""
+    """Where it came from if no session sent it, as "http 10.0.0.7". For the journal; nobody receives it."""
 
     @property
     def serial(self) -> Serial:

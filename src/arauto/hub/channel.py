@@ -37,6 +37,8 @@ class Sender(msgspec.Struct, frozen=True, gc=False):
 
     session: str = ""
     user: str = ""
+    origin: str = ""
+    """Where it comes from, if there is no session to tell: "http 10.0.0.7"."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -275,6 +277,7 @@ class Channel(Audience):
             self.ts_ms + ttl_ms if ttl_ms else 0,
             draft.retain,
             draft.store,
+            sender.origin,
         )
 
     def _answer_duplicate(

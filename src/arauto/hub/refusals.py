@@ -27,6 +27,11 @@ class Asker(msgspec.Struct, frozen=True, gc=False):
     transport: str = ""
     address: str = ""
 
+    @property
+    def origin(self) -> str:
+        """Transport and address, for the journal."""
+        return f"{self.transport} {self.address}".strip()
+
 
 class Refusals:
     """One per hub, and one for those that never got into a hub."""

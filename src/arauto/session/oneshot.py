@@ -94,7 +94,8 @@ async def publish_all(
     trace: TracePublish | None = None,
 ) -> list[AckItem]:
     """Publish in order; each outcome stands for itself. A caller of None may publish anywhere."""
-    waiting = [await _publish(hub, item, asker, caller, trace) for item in items]
+    sender = Sender(user=asker.user, origin=asker.origin)
+    waiting = [await _publish(hub, item, asker, sender, caller, trace) for item in items]
     return [await outcome for outcome in waiting]
 
 
@@ -102,6 +103,7 @@ async def _publish(
     hub: Hub,
     item: PublishItem,
     asker: Asker,
+    sender: Sender,
     caller: Caller | None,
     trace: TracePublish | None,
 ) -> asyncio.Future[AckItem]:
@@ -127,7 +129,7 @@ async def _publish(
         if trace is not None:
             headers = trace(hub.name, item.channel, item.headers)
             item = msgspec.structs.replace(item, headers=headers)
-        channel.publish(item, Sender(user=asker.user), reply)
+        channel.publish(item, sender, reply)
     except ArautoError as error:
         reply(None, False, error)
     return outcome

@@ -76,6 +76,8 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     headers: dict[str, str] | None = None
     expires_ms: int = 0
     payload: bytes = b""
+    origin: str = ""
+    """Where a message without a session came from, as "http 10.0.0.7"; else ""."""
 
     @classmethod
     def of_message(cls, message: Message) -> "JournalEntry":
@@ -95,10 +97,13 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             headers=message.headers,
             expires_ms=message.expires_ms,
             payload=message.payload,
+            origin=message.origin,
         )
 
     def to_message(self) -> Message:
-        """The message a MESSAGE row stores. What only mattered on the way in (`retain`, `store`) is gone."""
+        """The message a MESSAGE row stores. What only mattered on the way in
+        (`retain`, `store`, `origin`) is gone.
+        """
         return Message(
             self.hub,
             self.channel,

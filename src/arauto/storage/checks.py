@@ -14,7 +14,7 @@ __all__ = ["INT_MAX", "check_text", "entry_problem", "problems_of"]
 INT_MAX = 2**63 - 1
 
 _INTS = ("ts_ms", "epoch", "offset", "expires_ms")
-_TEXTS = ("hub", "channel", "session", "user", "content_type", "id", "key", "exclude")
+_TEXTS = ("hub", "channel", "session", "user", "content_type", "id", "key", "exclude", "origin")
 
 
 def check_text(**fields: str) -> None:

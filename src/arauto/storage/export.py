@@ -14,7 +14,6 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pyarrow  # type: ignore[import-untyped]
@@ -22,9 +21,9 @@ import pyarrow.parquet  # type: ignore[import-untyped]
 
 from arauto.errors import Code, StorageError
 from arauto.storage import segments
-from arauto.storage.base import JournalEntry
+from arauto.storage.arrow_rows import SCHEMA, Rows, columns_of
 from arauto.storage.export_source import Partition, open_source
-from arauto.storage.segment_schema import COLUMNS, METADATA_NODE, METADATA_VERSION, VERSION
+from arauto.storage.segment_schema import METADATA_NODE, METADATA_VERSION, VERSION
 from arauto.storage.segments import ExportReport
 from arauto.storage.sql.rows import entry_of
 
@@ -32,16 +31,6 @@ __all__ = ["export", "main"]
 
 _PAGE_ROWS = 4_096
 _URL_VARIABLE = "ARAUTO_EXPORT_URL"
-_TYPES = {
-    "string": pyarrow.string(),
-    "int32": pyarrow.int32(),
-    "int64": pyarrow.int64(),
-    "binary": pyarrow.binary(),
-    "timestamp[ms, tz=UTC]": pyarrow.timestamp("ms", tz="UTC"),
-    "map<string, string>": pyarrow.map_(pyarrow.string(), pyarrow.string()),
-}
-
-_Rows = list[tuple[int, JournalEntry]]
 
 
 def export(url: str, node: str, directory: Path, rows_max: int, bytes_max: int) -> ExportReport:
@@ -95,7 +84,7 @@ def _export(
     return ExportReport(sealed_seq=sealed, segments=count, rows=total)
 
 
-def _pages(partition: Partition, start: int) -> Iterator[_Rows]:
+def _pages(partition: Partition, start: int) -> Iterator[Rows]:
     """Yield the rows after `start` in pages, each checked to follow the one before."""
     expected = start + 1
     while expected <= partition.last:
@@ -119,7 +108,7 @@ class _SegmentWriter:
         self._last = first - 1
         self._payload_bytes = 0
         metadata = {METADATA_VERSION: str(VERSION), METADATA_NODE: node}
-        self._schema = pyarrow.schema([(name, _TYPES[t]) for name, t in COLUMNS], metadata=metadata)
+        self._schema = SCHEMA.with_metadata(metadata)
         self._writer = pyarrow.parquet.ParquetWriter(
             segments.writing_path(directory, node), self._schema, compression="zstd"
         )
@@ -127,39 +116,22 @@ class _SegmentWriter:
     def is_full(self, rows_max: int, bytes_max: int) -> bool:
         return self._last - self._first + 1 >= rows_max or self._payload_bytes >= bytes_max
 
-    def take(self, rows: _Rows, rows_max: int, bytes_max: int) -> int:
+    def take(self, rows: Rows, rows_max: int, bytes_max: int) -> int:
         """Write rows until the segment is full; return how many it took."""
-        taken: _Rows = []
+        taken: Rows = []
         for row in rows:
             if self.is_full(rows_max, bytes_max):
                 break
             taken.append(row)
             self._last = row[0]
             self._payload_bytes += len(row[1].payload)
-        columns = [_column(self._node, taken, name) for name, _ in COLUMNS]
-        self._writer.write_table(pyarrow.table(columns, schema=self._schema))
+        self._writer.write_table(pyarrow.table(columns_of(self._node, taken), schema=self._schema))
         return len(taken)
 
     def seal(self) -> int:
         """Finish the file; return its last seq."""
         self._writer.close()
         return segments.seal(self._directory, self._node, self._first, self._last).last
-
-
-def _column(node: str, rows: _Rows, name: str) -> list[Any]:
-    match name:
-        case "node":
-            return [node] * len(rows)
-        case "seq":
-            return [seq for seq, _ in rows]
-        case "kind":
-            return [int(entry.kind) for _, entry in rows]
-        case "ts":
-            return [entry.ts_ms for _, entry in rows]
-        case "headers":
-            return [list((entry.headers or {}).items()) for _, entry in rows]
-        case _:
-            return [getattr(entry, name) for _, entry in rows]
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -59,6 +59,7 @@ _journal = Table(
     _need("expires_ms", _number()),
     _need("payload", LargeBinary()),
     _need("crc", _number()),
+    Column("origin", _words(), nullable=False, server_default=""),
     sqlite_strict=True,
 )
 

@@ -6,7 +6,7 @@ retyped or removed, so an old reader can read new segments and a new reader old 
 
 __all__ = ["COLUMNS", "METADATA_NODE", "METADATA_VERSION", "VERSION"]
 
-VERSION = 1
+VERSION = 2
 METADATA_VERSION = "arauto.segment.version"
 METADATA_NODE = "arauto.segment.node"
 
@@ -29,4 +29,6 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     ("headers", "map<string, string>"),
     ("expires_ms", "int64"),
     ("payload", "binary"),
+    # Since version 2: where a message without a session came from.
+    ("origin", "string"),
 )

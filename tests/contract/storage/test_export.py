@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.dataset  # type: ignore[import-untyped]
 import pyarrow.parquet  # type: ignore[import-untyped]
 import pytest
 
@@ -60,6 +61,7 @@ async def test_rows_come_out_as_they_went_in(durable_backend: Backend, tmp_path:
         headers={"a": "1", "b": "2"},
         expires_ms=9,
         payload=b"\0\xff",
+        origin="http 10.0.0.7",
     )
     storage = await durable_backend.open()
     await append_all(storage.journal, [entry, JournalEntry(kind=Kind.HEARTBEAT, ts_ms=5)])
@@ -79,6 +81,23 @@ async def test_rows_come_out_as_they_went_in(durable_backend: Backend, tmp_path:
     assert dict(row.pop("headers")) == entry.headers
     assert row == {name: getattr(entry, name) for name in row}
     assert (beat["kind"], beat["headers"], beat["payload"]) == (int(Kind.HEARTBEAT), [], b"")
+
+
+async def test_segments_of_the_first_version_are_read_beside_those_of_today(
+    durable_backend: Backend, tmp_path: Path
+) -> None:
+    storage = await durable_backend.open()
+    await append_all(storage.journal, [message(1), message(2, origin="http 10.0.0.7")])
+    await run_export(storage, tmp_path, rows_max=1)
+    await storage.close()
+    first, second = segments(tmp_path, NODE)
+    old = pyarrow.parquet.read_table(first.path).drop_columns(["origin"])
+    old = old.replace_schema_metadata({METADATA_VERSION: "1", METADATA_NODE: NODE})
+    pyarrow.parquet.write_table(old, first.path)
+    schema = pyarrow.parquet.read_schema(second.path)
+    table = pyarrow.dataset.dataset([first.path, second.path], schema=schema).to_table()
+    assert table.column("offset").to_pylist() == [1, 2]
+    assert table.column("origin").to_pylist() == [None, "http 10.0.0.7"]
 
 
 async def test_each_run_goes_on_where_the_last_one_ended(

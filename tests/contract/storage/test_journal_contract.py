@@ -58,6 +58,7 @@ async def test_every_field_comes_back_as_it_went_in(storage: Storage) -> None:
         headers={"traceparent": "00-ab", "ключ": "значение", "": ""},
         expires_ms=_INT_MAX,
         payload=bytes(range(256)),
+        origin="http 2001:db8::7",
     )
     bare = JournalEntry(kind=Kind.HEARTBEAT, ts_ms=0)
     assert await append_all(storage.journal, [entry, bare]) == [None, None]

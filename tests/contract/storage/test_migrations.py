@@ -1,21 +1,30 @@
 """The migrations lead to exactly the schema that is declared, on both engines, however often they run."""
 
 import asyncio
+import contextlib
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import asyncpg  # type: ignore[import-untyped]
+import msgspec
 import pytest
+from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from arauto.storage import migrate
+from arauto.storage.base import Storage
 from arauto.storage.schema import metadata
 from arauto.storage.sql.rows import COLUMNS
+from arauto.storage.sqlite.connection import to_sqlite
+from arauto.testing.clock import FakeClock
+from tests.contract.storage.backends import PostgresBackend, SqliteBackend
+from tests.contract.storage.journal_helpers import append_all, message, query
 from tests.services.postgres import PostgresServer
 
 
@@ -26,7 +35,8 @@ def test_the_newest_revision_is_the_one_the_node_expects() -> None:
 
 
 def test_the_journals_columns_are_those_of_its_rows() -> None:
-    assert tuple(column.name for column in metadata.tables["journal"].columns) == COLUMNS
+    # Not in their order: columns that were added later stand at the end of the table.
+    assert {column.name for column in metadata.tables["journal"].columns} == set(COLUMNS)
 
 
 def _sqlite_objects(path: Path) -> dict[str, str]:
@@ -97,6 +107,72 @@ async def test_nodes_that_start_together_migrate_once(postgres_server: PostgresS
     connection = await asyncpg.connect(url)
     assert await connection.fetchval("SELECT version_num FROM alembic_version") == migrate.HEAD
     await connection.close()
+
+
+# A journal row as the first version wrote it.
+_OLD_ROW = (1, 1, 1, 5, "shop", "a", 3, 4, "s", "ann", "", "i", "", "", None, 0, b"x")
+_OLD_CRC = crc32(msgspec.msgpack.encode(_OLD_ROW))
+_OLD_COLUMNS = [name for name in COLUMNS if name != "origin"]
+_OLD_INSERT = "INSERT INTO journal ({}) VALUES ({})".format(
+    ", ".join(f'"{name}"' for name in _OLD_COLUMNS),
+    ", ".join(f"${number}" for number in range(1, len(_OLD_COLUMNS) + 1)),
+)
+_OLD_PARTITION = "INSERT INTO journal_partition (node, name) VALUES (1, 'node-a')"
+
+
+def _to_first_version(connection: Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrate.__file__).parent / "migrations"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "0001")
+
+
+async def _check_upgraded(storage: Storage) -> None:
+    """What the first version wrote is there, and rows of today go beside it."""
+    try:
+        new = message(5, epoch=3, channel="a", origin="http 10.0.0.7")
+        await append_all(storage.journal, [new])
+        rows = [entry for _, entry in await storage.journal.read(0, 10)]
+        assert [(entry.offset, entry.id, entry.origin) for entry in rows] == [
+            (4, "i", ""),
+            (5, "", "http 10.0.0.7"),
+        ]
+        found = await storage.journal.history(query(channel="a"))
+        assert [each.offset for each in found] == [4, 5]
+    finally:
+        await storage.close()
+
+
+async def test_a_sqlite_database_of_the_first_version_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "arauto.db"
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        _to_first_version(connection)
+    engine.dispose()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute(_OLD_PARTITION)
+        old = (*_OLD_ROW, _OLD_CRC)
+        database.execute(to_sqlite(_OLD_INSERT), old)
+    await _check_upgraded(await SqliteBackend(FakeClock(), tmp_path).open())
+
+
+@pytest.mark.postgres
+async def test_a_postgres_database_of_the_first_version_goes_on(
+    postgres_server: PostgresServer,
+) -> None:
+    url = await postgres_server.new_schema()
+    engine = create_async_engine(
+        "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(url)
+    )
+    async with engine.begin() as connection:
+        await connection.run_sync(_to_first_version)
+    await engine.dispose()
+    database = await asyncpg.connect(url)
+    await database.execute(_OLD_PARTITION)
+    await database.execute(_OLD_INSERT, *_OLD_ROW, _OLD_CRC)
+    await database.close()
+    await _check_upgraded(await PostgresBackend(FakeClock(), url).open())
 
 
 def test_a_url_of_another_kind_is_refused() -> None:

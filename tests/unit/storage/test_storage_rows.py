@@ -1,7 +1,9 @@
 """Entries survive the way through rows, and no change to a row goes unnoticed."""
 
 from typing import Any
+from zlib import crc32
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +32,7 @@ entries = st.builds(
     headers=st.none() | st.dictionaries(words, words, min_size=1, max_size=4),
     expires_ms=numbers,
     payload=st.binary(max_size=200),
+    origin=words,
 )
 
 
@@ -62,6 +65,14 @@ def test_a_change_to_any_column_is_found(entry: JournalEntry, column: int) -> No
     assert refused.value.code is Code.STORAGE_CORRUPT
 
 
+def test_a_row_from_before_there_were_origins_still_checks_out() -> None:
+    old = (1, 7, 1, 5, "shop", "a", 3, 4, "s", "ann", "", "i", "", "", None, 0, b"x")
+    row = (*old, "", crc32(msgspec.msgpack.encode(old)))
+    assert entry_of(row).id == "i"
+    with pytest.raises(StorageError):
+        entry_of((*old, "http 10.0.0.7", row[-1]))
+
+
 @given(entries)
 def test_what_can_be_stored_has_no_problem(entry: JournalEntry) -> None:
     assert entry_problem(entry) is None
@@ -73,6 +84,7 @@ def test_what_can_be_stored_has_no_problem(entry: JournalEntry) -> None:
     [
         ({"hub": "\ud800"}, "hub"),
         ({"key": "a\0"}, "key"),
+        ({"origin": "\0"}, "origin"),
         ({"headers": {"\0": ""}}, "headers"),
         ({"headers": {"": "\udc00"}}, "headers"),
         ({"epoch": -1}, "epoch"),

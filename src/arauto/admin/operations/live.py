@@ -34,14 +34,16 @@ class Live:
         self._env = env
         self._states = states
 
-    async def publish(self, hub: str, items: tuple[PublishItem, ...]) -> Published:
+    async def publish(self, hub: str, items: tuple[PublishItem, ...], *, by: str) -> Published:
         """Publish messages, in order, wherever the administrator likes. Each outcome stands for itself.
 
         Raises:
             ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, OVERLOADED.
         """
         found = await self._env.directory.get(hub)
-        trace, asker = self._env.trace_publish, Asker(transport="admin")
+        # Of who asks, as "http 127.0.0.1", the address is what an auditor wants to know.
+        asker = Asker(transport="admin", address=by.partition(" ")[2])
+        trace = self._env.trace_publish
         return published(await publish_all(found, items, asker, caller=None, trace=trace))
 
     async def channels(

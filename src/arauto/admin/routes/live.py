@@ -9,6 +9,7 @@ from arauto.admin.records import ChannelPage, History, OccupancyInfo, PresenceIn
 from arauto.admin.routes.common import (
     PAGE_LEN,
     After,
+    By,
     ChannelName,
     HubName,
     Limit,
@@ -63,8 +64,8 @@ _Direction = Annotated[
     status_code=200,
     responses=errors(404, 413),
 )
-async def publish(ops: Ops, hub: HubName, data: JSONBody[PublishBody]) -> Published:
-    return await ops.live.publish(hub, items_of(data))
+async def publish(ops: Ops, by: By, hub: HubName, data: JSONBody[PublishBody]) -> Published:
+    return await ops.live.publish(hub, items_of(data), by=by)
 
 
 @get(

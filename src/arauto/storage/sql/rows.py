@@ -26,7 +26,8 @@ __all__ = [
 
 Row = Sequence[Any]
 
-#: The journal's columns, in the order of the row tuples. `crc` stays last: it covers all before it.
+#: The journal's columns, in the order of the row tuples. `crc` stays last: it covers all before it, but for
+#: an empty `origin`: rows written before that column was there must go on checking out.
 COLUMNS = (
     "node",
     "seq",
@@ -45,6 +46,7 @@ COLUMNS = (
     "headers",
     "expires_ms",
     "payload",
+    "origin",
     "crc",
 )
 #: The same for a statement; quoted because `user` and `offset` are words of SQL.
@@ -71,7 +73,7 @@ def rows_of(node: int, first_seq: int, entries: Iterable[JournalEntry]) -> list[
     add = rows.append
     seq = first_seq
     for e in entries:
-        headers = e.headers
+        headers, origin = e.headers, e.origin
         body = (
             node,
             seq,
@@ -91,7 +93,7 @@ def rows_of(node: int, first_seq: int, entries: Iterable[JournalEntry]) -> list[
             e.expires_ms,
             e.payload,
         )
-        add((*body, crc32(_encode(body))))
+        add((*body, origin, crc32(_encode((*body, origin) if origin else body))))
         seq += 1
     return rows
 
@@ -102,7 +104,8 @@ def entry_of(row: Row) -> JournalEntry:
     Raises:
         StorageError: STORAGE_CORRUPT, the row does not match its checksum.
     """
-    if crc32(_encode(tuple(row[:-1]))) != row[-1]:
+    origin = row[17]
+    if crc32(_encode(tuple(row[:18] if origin else row[:17]))) != row[18]:
         raise StorageError(
             Code.STORAGE_CORRUPT, f"journal row {row[1]} of partition {row[0]} is damaged"
         )
@@ -128,6 +131,7 @@ def entry_of(row: Row) -> JournalEntry:
         headers=None if headers is None else _decode_headers(headers),
         expires_ms=row[15],
         payload=row[16],
+        origin=origin,
     )
 
 

@@ -149,7 +149,7 @@ _ALL = (
         "mined",
         "gold",
         "ts time, hub string, run long, kind string, items string, support long, confidence double, "
-        "lift double, total long",
+        "lift double, total long, job string, implies string",
     ),
 )
 

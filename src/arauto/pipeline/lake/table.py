@@ -1,0 +1,202 @@
+"""A table for Spark: append a batch once, read what matters, put new files in the place of others."""
+
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from arauto.errors import ArautoError, Code
+from arauto.pipeline.lake.coverage import Coverage
+from arauto.pipeline.lake.footers import describe_files
+from arauto.pipeline.lake.log import CommitLog
+from arauto.pipeline.lake.manifest import Commit, FileEntry, State, select
+from arauto.pipeline.schemas import TABLES, TableSchema
+
+__all__ = ["Lake", "Table", "Written"]
+
+_QUERY = re.compile(r"[a-z][a-z0-9_.@-]{0,63}\Z")
+
+
+class Written:
+    """A batch that is on disk and does not count yet."""
+
+    def __init__(self, directory: Path, files: tuple[FileEntry, ...]) -> None:
+        self.directory = directory
+        self.files = files
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+
+class Table:
+    """One table of a lake."""
+
+    def __init__(self, spark: SparkSession, directory: Path, schema: TableSchema) -> None:
+        self._spark = spark
+        self.directory = directory
+        self.schema = schema
+        self._log = CommitLog(directory, schema.version)
+
+    def state(self) -> State:
+        """Which files count now, and how far each query has come."""
+        return self._log.state()
+
+    def is_committed(self, query: str, batch_id: int) -> bool:
+        """Whether this batch is done."""
+        return batch_id <= self.state().batches.get(query, -1)
+
+    def append(self, frame: DataFrame, *, query: str, batch_id: int) -> bool:
+        """Add a batch of a query. Whether it was new: what is committed already is left alone.
+
+        A batch that was written and not committed before a crash is written again to the same place.
+        """
+        if self.is_committed(query, batch_id):
+            return False
+        return self.commit(self.write(frame, query, batch_id), query, batch_id)
+
+    def write(self, frame: DataFrame, query: str, batch_id: int, part: str = "") -> Written:
+        """Put a batch on disk without committing it. Repeating it overwrites."""
+        if not _QUERY.match(query):
+            raise ValueError(f"not a query's name: {query!r}")
+        return self._write(frame, self.directory / "data" / f"q={query}" / f"b={batch_id}{part}")
+
+    def commit(
+        self,
+        written: Written,
+        query: str,
+        batch_id: int,
+        *,
+        coverage: Mapping[str, Coverage] | None = None,
+        notes: Mapping[str, int] | None = None,
+    ) -> bool:
+        """Make a written batch count, also if it has no rows. Whether it was new."""
+
+        def decide(state: State) -> Commit | None:
+            if batch_id <= state.batches.get(query, -1):
+                return None
+            return Commit(
+                number=state.number + 1,
+                made_ms=_now_ms(),
+                schema_version=self.schema.version,
+                query=query,
+                batch_id=batch_id,
+                added=written.files,
+                coverage=coverage or {},
+                notes=notes or {},
+            )
+
+        return self._log.commit(decide) is not None
+
+    def read(
+        self, *, from_ms: int | None = None, to_ms: int | None = None, hub: str | None = None
+    ) -> DataFrame:
+        """Rows of a time (`to_ms` exclusive) and hub; without either, all."""
+        files = select(self.state().files.values(), from_ms=from_ms, to_ms=to_ms, hub=hub)
+        frame = self.read_files(files)
+        when = F.col(self.schema.time)
+        if from_ms is not None:
+            frame = frame.where(when >= F.timestamp_millis(F.lit(from_ms)))
+        if to_ms is not None:
+            frame = frame.where(when < F.timestamp_millis(F.lit(to_ms)))
+        if hub is not None:
+            frame = frame.where(F.col("hub") == hub)
+        return frame
+
+    def read_files(self, files: Sequence[FileEntry]) -> DataFrame:
+        """Rows of these files; columns they lack are null."""
+        if not files:
+            return self._spark.createDataFrame([], self.schema.columns)
+        paths = [str(self.directory / file.path) for file in files]
+        return self._spark.read.schema(self.schema.columns).parquet(*paths)
+
+    def replace(
+        self,
+        removed: Sequence[FileEntry],
+        frame: DataFrame | None,
+        *,
+        files_max: int = 1,
+        notes: Mapping[str, int] | None = None,
+    ) -> State:
+        """Put the rows of `frame` (None = nothing) in the place of some files, in one step.
+
+        Raises:
+            ArautoError: CONFLICT, one of them was replaced by somebody else meanwhile.
+        """
+        added: tuple[FileEntry, ...] = ()
+        if frame is not None:
+            place = self.directory / "data" / f"c={secrets.token_hex(8)}"
+            added = self._write(frame, place, files_max).files
+        gone = tuple(file.path for file in removed)
+
+        def decide(state: State) -> Commit | None:
+            if not all(path in state.files for path in gone):
+                raise ArautoError(Code.CONFLICT, f"{self.schema.name} changed meanwhile; try again")
+            return Commit(
+                number=state.number + 1,
+                made_ms=_now_ms(),
+                schema_version=self.schema.version,
+                added=added,
+                removed=gone,
+                notes=notes or {},
+            )
+
+        state = self._log.commit(decide)
+        return state if state is not None else self.state()
+
+    def vacuum(self, older_than_ms: int) -> int:
+        """Delete files on disk that no longer count and are older than that; how many there were.
+
+        What is young may belong to a batch that is about to be committed, or to a reader.
+        """
+        counting = {str(self.directory / path) for path in self.state().files}
+        deleted = 0
+        for path in (self.directory / "data").rglob("*.parquet"):
+            old = path.stat().st_mtime * 1000 < older_than_ms
+            if old and str(path) not in counting:
+                path.unlink(missing_ok=True)
+                deleted += 1
+        _remove_empty(self.directory / "data", older_than_ms)
+        return deleted
+
+    def _write(self, frame: DataFrame, place: Path, files_max: int | None = None) -> Written:
+        columns = [F.col(field.name).cast(field.dataType) for field in self.schema.columns]
+        frame = frame.select(*columns)
+        if files_max is not None:
+            frame = frame.coalesce(files_max)
+        sorted_frame = frame.sortWithinPartitions(*self.schema.sort)
+        sorted_frame.write.mode("overwrite").parquet(str(place))
+        return Written(place, describe_files(self.directory, place, self.schema.time))
+
+
+class Lake:
+    """All tables below one directory."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self.spark = spark
+        self.root = root.resolve()
+
+    def table(self, name: str) -> Table:
+        schema = TABLES[name]
+        return Table(self.spark, self.root / schema.layer / name, schema)
+
+    def checkpoint(self, query: str, version: int) -> Path:
+        """Where a streaming query keeps its place. A plan that cannot go on from an old one gets a new
+        version."""
+        return self.root / "_checkpoints" / query / f"v{version}"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _remove_empty(directory: Path, older_than_ms: int) -> None:
+    for path in sorted(directory.glob("*/*"), reverse=True):
+        idle = path.is_dir() and path.stat().st_mtime * 1000 < older_than_ms
+        if idle and not any(path.glob("*.parquet")):
+            shutil.rmtree(path, ignore_errors=True)

@@ -158,6 +158,7 @@ class Node:
             tasks=self.tasks,
             features=FEATURES,
             channel_types=CHANNEL_TYPES,
+            journal_subscriptions=config.journal.subscriptions,
             limits=HubLimits(
                 hub_close_s=config.hub.close_timeout_s,
                 channel_close_s=channel.close_timeout_s,

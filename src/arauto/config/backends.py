@@ -104,6 +104,9 @@ class JournalConfig(Section, frozen=True):
 
     heartbeat_interval_s: Interval = 10
     """How often a row is written on an idle node, so that the pipeline knows that time has passed."""
+    subscriptions: bool = True
+    """Record who subscribed to what: to channels whose rules store messages, and to patterns and topics.
+    Needed to tell later to whom a message went."""
     export: ExportConfig = ExportConfig()
 
 

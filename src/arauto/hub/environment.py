@@ -58,6 +58,8 @@ class Environment:
     """Channel classes by namespace; a channel of any other namespace is a plain `Channel`."""
     limits: HubLimits = HubLimits()
     ownership: Ownership = field(default_factory=Local)
+    journal_subscriptions: bool = True
+    """Whether the journal says who subscribed to what."""
 
     def new_epoch(self, *, fully_stored: bool) -> int:
         """A number larger than every epoch before it: creation time, random bits, and one bit that

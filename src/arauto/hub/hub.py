@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Sequence
 
 from arauto.errors import ArautoError, Code
+from arauto.hub.attendance import Attendance
 from arauto.hub.channel import Channel
 from arauto.hub.continuity import Continuity
 from arauto.hub.environment import Environment
@@ -37,6 +38,7 @@ class Hub:
         "_opening",
         "_publish_bucket",
         "_users",
+        "attendance",
         "channels",
         "continuity",
         "counters",
@@ -74,6 +76,9 @@ class Hub:
         self.continuity = Continuity(name, env)
         self.counters = env.metrics.hub(name)
         self.refusals = Refusals(name, self.counters, env.clock, env.storage.journal)
+        self.attendance = Attendance(
+            name, env.clock, env.storage.journal, enabled=env.journal_subscriptions
+        )
         self.subscription_count = 0
         now_s = env.clock.monotonic_s()
         self._publish_bucket = TokenBucket(state.settings.quotas.messages_per_s, now_s)

@@ -446,12 +446,22 @@ class Session:
     def held(self) -> tuple[str, ...]:
         return tuple(self.subscriptions)
 
+    def subscription_began(self, name: str) -> None:
+        """It is among `subscriptions` now: count it and put it on record."""
+        channel = self.subscriptions[name]
+        self.hub.subscription_count += 1
+        rules = channel.rules if channel is not None else None
+        self.hub.attendance.began(self.subscriber, name, rules)
+
     def drop_subscription(self, name: str) -> None:
         """Leave a channel or pattern, without telling the client."""
         if name not in self.subscriptions:
             return
         channel = self.subscriptions.pop(name)
         self.hub.subscription_count -= 1
+        if not self.has_ended():  # else the record of its end says it for all of them
+            rules = channel.rules if channel is not None else None
+            self.hub.attendance.ended(self.subscriber, name, rules)
         if channel is None:
             self.hub.remove_pattern(name, self.subscriber)
         else:

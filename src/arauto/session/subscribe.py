@@ -228,7 +228,7 @@ def subscribe_now(
             _check(session, plan.item)
             join = _join_wide if _is_wide(plan.item.channel) else _join_channel
             results.append(join(session, plan, welcomes, room))
-            session.hub.subscription_count += 1
+            session.subscription_began(plan.item.channel)
             session.errors = 0
         except ArautoError as error:
             session.note_refusal(error, "subscribe", plan.item.channel)

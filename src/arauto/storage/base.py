@@ -52,6 +52,8 @@ class Kind(IntEnum):
     AUDIT = 7
     HEARTBEAT = 8
     STREAM = 9
+    SUBSCRIBE = 10
+    UNSUBSCRIBE = 11
 
 
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):

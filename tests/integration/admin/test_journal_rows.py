@@ -1,6 +1,7 @@
-"""The journal says where publications without a session came from, and only the journal does."""
+"""Where publications without a session came from, and who subscribed: what the journal of a node says."""
 
 import httpx
+import pytest
 
 from arauto.codec.events import (
     Ack,
@@ -13,14 +14,14 @@ from arauto.codec.events import (
 )
 from arauto.storage.base import JournalEntry, Kind
 from tests.integration.admin.conftest import Admin
-from tests.integration.conftest import RunningNode
+from tests.integration.conftest import RunningNode, StartNode
 from tests.integration.wire import connect
 
 
-async def _stored(node: RunningNode) -> list[JournalEntry]:
+async def _rows(node: RunningNode, kind: Kind) -> list[JournalEntry]:
     journal = node.node.storage.journal
     await journal.flush()
-    return [entry for _, entry in await journal.read(0, 1_000) if entry.kind is Kind.MESSAGE]
+    return [entry for _, entry in await journal.read(0, 1_000) if entry.kind is kind]
 
 
 async def test_a_stored_message_without_a_session_has_an_origin(
@@ -38,7 +39,7 @@ async def test_a_stored_message_without_a_session_has_an_origin(
     wire = await connect(node.url)
     request = PublishRequest(id=1, items=(PublishItem(channel="n:1", payload=b"x"),))
     await wire.ask(request, Ack)
-    rows = await _stored(node)
+    rows = await _rows(node, Kind.MESSAGE)
     assert [row.origin for row in rows] == ["admin 127.0.0.1", "http 127.0.0.1", ""]
     assert [bool(row.session) for row in rows] == [False, False, True]
 
@@ -56,3 +57,14 @@ async def test_an_origin_reaches_no_subscriber_and_no_history(
     history = await admin.get("/v1/hubs/shop/history", params={"channel": "n:1"})
     assert len(history.json()["messages"]) == 1
     assert "127.0.0.1" not in history.text
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_subscriptions_are_recorded_unless_the_configuration_says_no(
+    start_node: StartNode, enabled: bool
+) -> None:
+    node = await start_node(journal={"subscriptions": enabled})
+    wire = await connect(node.url)
+    await wire.ask(SubscribeRequest(id=1, items=(SubscribeItem(channel="a*"),)), SubscribeReply)
+    rows = await _rows(node, Kind.SUBSCRIBE)
+    assert [row.channel for row in rows] == ["a*"] * enabled

@@ -1,5 +1,6 @@
 """One Spark for all tests of a process: starting one takes longer than most tests."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from arauto.pipeline.session import open_spark
+from arauto.testing.clock import FakeClock
+from tests.contract.storage.backends import PostgresBackend, SqliteBackend
+from tests.pipeline.feed import Feed
+from tests.services.fixtures import postgres_server
+from tests.services.postgres import PostgresServer
+
+__all__ = ["postgres_server"]
 
 #: Compile only a little: tests end before thorough compilation pays.
 _QUICK = {
@@ -21,3 +29,23 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     made: Path = tmp_path_factory.mktemp("spark")
     with open_spark("arauto-tests", made, master="local[2]", more=_QUICK) as session:
         yield session
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def any_feed(request: pytest.FixtureRequest, tmp_path: Path) -> Feed:
+    """An empty journal in each kind of database."""
+    if request.param == "sqlite":
+        return _sqlite_feed(tmp_path)
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    url = asyncio.run(server.new_schema())
+    return Feed(PostgresBackend(FakeClock(), url), tmp_path)
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    """An empty journal in SQLite."""
+    return _sqlite_feed(tmp_path)
+
+
+def _sqlite_feed(directory: Path) -> Feed:
+    return Feed(SqliteBackend(FakeClock(), directory / "data"), directory)

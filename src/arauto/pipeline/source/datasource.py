@@ -1,0 +1,192 @@
+"""The data source `arauto` for any Spark program: reads the journal, publishes rows.
+
+    from arauto.pipeline.source.datasource import ArautoDataSource
+    spark.dataSource.register(ArautoDataSource)
+    spark.readStream.format("arauto").option("url", "sqlite:////data/arauto.db").load()
+
+Spark copies readers to its workers, so they hold options only and connect where they read.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from arauto.errors import ArautoError, Code
+from arauto.pipeline.schemas import JOURNAL
+from arauto.pipeline.sink.options import SinkOptions
+from arauto.pipeline.sink.writer import ArrowBatchWriter, ArrowStreamWriter
+from arauto.pipeline.source.journal import Journal
+from arauto.pipeline.source.offsets import NodeRange, Offsets, latest, parse_starting, ranges
+
+__all__ = ["ArautoDataSource", "SourceOptions"]
+
+_ROWS_PER_BATCH = 100_000
+_ROWS_PER_TASK = 25_000
+
+
+class SourceOptions:
+    """The options of the source, checked. Spark passes names in any case."""
+
+    def __init__(self, options: Any) -> None:
+        self.url = _required(options, "url")
+        directory = options.get("segments", "")
+        self.segments_dir = Path(directory) if directory else None
+        self.starting = options.get("startingOffsets", "earliest")
+        self.rows_per_batch = _positive(options, "rowsPerBatch", _ROWS_PER_BATCH)
+        self.rows_per_task = _positive(options, "rowsPerTask", _ROWS_PER_TASK)
+        try:
+            self.kinds = frozenset(
+                int(kind) for kind in options.get("kinds", "").split(",") if kind
+            )
+        except ValueError:
+            raise ArautoError(
+                Code.BAD_FIELD, "expected numbers with commas, such as 1,8", field="kinds"
+            ) from None
+
+    def open(self) -> Journal:
+        """Connect to the journal."""
+        return Journal(self.url, self.segments_dir, self.kinds)
+
+
+class _Range(InputPartition):
+    def __init__(self, wanted: NodeRange) -> None:
+        self.wanted = wanted
+
+
+class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The journal as a stream; see `offsets.py` for what the offsets are."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._target: Offsets | None = None
+        """Where a query that takes only what is there now ends; it lives in the driver only."""
+
+    def initialOffset(self) -> dict[str, int]:
+        return parse_starting(
+            self._options.starting, self._places(), segments=self._options.segments_dir is not None
+        )
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self._options.rows_per_batch)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        ends = self._target if self._target is not None else self._ends()
+        rows_max = None if isinstance(limit, ReadAllAvailable) else self._options.rows_per_batch
+        return latest(start, ends, rows_max)
+
+    def reportLatestOffset(self) -> dict[str, int]:
+        return self._ends()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._ends()
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        return _partitions(self._options, start, end, self._places())
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return _read(self._options, partition)
+
+    def _ends(self) -> Offsets:
+        return {node: place.last for node, place in self._places().items()}
+
+    def _places(self) -> dict[str, Any]:
+        journal = self._options.open()
+        try:
+            return journal.places()
+        finally:
+            journal.close()
+
+
+class _BatchReader(DataSourceReader):
+    """All there is when the query is planned."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        journal = self._options.open()
+        try:
+            places = journal.places()
+        finally:
+            journal.close()
+        start = parse_starting(
+            self._options.starting, places, segments=self._options.segments_dir is not None
+        )
+        end = {node: place.last for node, place in places.items()}
+        return _partitions(self._options, start, end, places)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return _read(self._options, partition)
+
+
+class ArautoDataSource(DataSource):
+    """`format("arauto")`: the journal to read from, channels to write to."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "arauto"
+
+    def schema(self) -> StructType:
+        return JOURNAL
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _BatchReader(SourceOptions(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return _StreamReader(SourceOptions(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> Any:
+        return ArrowBatchWriter(SinkOptions(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+        return ArrowStreamWriter(SinkOptions(self.options), schema)
+
+
+def _partitions(
+    options: SourceOptions, start: Offsets, end: Offsets, places: dict[str, Any]
+) -> list[InputPartition]:
+    found = ranges(
+        start,
+        end,
+        places,
+        rows_per_task=options.rows_per_task,
+        segments=options.segments_dir is not None,
+    )
+    return [_Range(each) for each in found]
+
+
+def _read(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
+    assert isinstance(partition, _Range)
+    journal = options.open()
+    try:
+        yield from journal.read(partition.wanted)
+    finally:
+        journal.close()
+
+
+def _required(options: Any, name: str) -> str:
+    value: str = options.get(name, "")
+    if not value:
+        raise ArautoError(Code.BAD_FIELD, f'the option "{name}" is required', field=name)
+    return value
+
+
+def _positive(options: Any, name: str, default: int) -> int:
+    text = options.get(name, str(default))
+    if not text.isdigit() or not int(text):
+        raise ArautoError(Code.BAD_FIELD, "expected a whole number above 0", field=name)
+    return int(text)

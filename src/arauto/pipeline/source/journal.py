@@ -1,0 +1,152 @@
+"""Reads ranges of a journal as Arrow batches: from the database, or from segments for what has left it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow  # type: ignore[import-untyped]
+import pyarrow.parquet  # type: ignore[import-untyped]
+
+from arauto.errors import ArautoError, Code
+from arauto.pipeline.source.offsets import NodeRange, Place
+from arauto.storage import segments
+from arauto.storage.arrow_rows import SCHEMA, columns_of
+from arauto.storage.export_source import JournalSource, open_source
+from arauto.storage.sql.rows import SELECT_ROWS, entry_of
+
+__all__ = ["SPARK_SCHEMA", "Journal"]
+
+_BATCH_ROWS = 4_096
+_PLACES = """
+    SELECT name, trimmed_seq, coalesce((SELECT max(seq) FROM journal j WHERE j.node = p.node), 0)
+    FROM journal_partition p ORDER BY name"""
+_TRIMMED = "SELECT node, trimmed_seq FROM journal_partition WHERE name = $1"
+_PAGE = f"{SELECT_ROWS} WHERE node = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4"
+
+#: Spark's timestamps are microseconds.
+SPARK_SCHEMA = pyarrow.schema(
+    [
+        (field.name, pyarrow.timestamp("us", tz="UTC") if field.name == "ts" else field.type)
+        for field in SCHEMA
+    ]
+)
+
+
+class Journal:
+    """All partitions of one database. Opened where it is used: connections do not travel.
+
+    Args:
+        url: the storage URL of the database.
+        segments_dir: where exported segments lie; None = there are none.
+        kinds: only rows of these kinds; empty = all.
+    """
+
+    def __init__(self, url: str, segments_dir: Path | None, kinds: frozenset[int]) -> None:
+        self._source: JournalSource = open_source(url)
+        self._segments_dir = segments_dir
+        self._kinds = kinds
+
+    def places(self) -> dict[str, Place]:
+        """What each node's partition holds now."""
+        return {
+            name: Place(trimmed, max(trimmed, last))
+            for name, trimmed, last in self._source.fetch(_PLACES)
+        }
+
+    def read(self, wanted: NodeRange) -> Iterator[Any]:
+        """Record batches of a range, in order.
+
+        Raises:
+            ArautoError: OFFSET_TRIMMED, STORAGE_CORRUPT, STORAGE_UNAVAILABLE.
+        """
+        if wanted.in_segments:
+            yield from self._read_segments(wanted)
+            return
+        after = wanted.first - 1
+        while after < wanted.last:
+            end = min(after + _BATCH_ROWS, wanted.last)
+            batch = self._page(wanted.node, after, end)
+            if batch is None:
+                # Exported and trimmed since the tasks were made.
+                yield from self._read_segments(NodeRange(wanted.node, after + 1, wanted.last))
+                return
+            if batch.num_rows:
+                yield batch
+            after = end
+
+    def close(self) -> None:
+        self._source.close()
+
+    def _page(self, node: str, after: int, end: int) -> Any | None:
+        """The rows after one up to another; None if some of them have left the database."""
+        number = self._trimmed(node)[0]
+        rows = self._source.fetch(_PAGE, number, after, end, _BATCH_ROWS)
+        # Asked after the rows were read: if they are all there now, they all were then.
+        if self._trimmed(node)[1] > after:
+            return None
+        found = [(row[1], entry_of(row)) for row in rows]
+        if len(found) != end - after:
+            raise ArautoError(
+                Code.STORAGE_CORRUPT,
+                f"the journal of node {node} lacks rows between {after + 1} and {end}",
+            )
+        if self._kinds:
+            found = [pair for pair in found if pair[1].kind in self._kinds]
+        arrays = [
+            pyarrow.array(column, type=field.type)
+            for column, field in zip(columns_of(node, found), SCHEMA, strict=True)
+        ]
+        return _for_spark(pyarrow.RecordBatch.from_arrays(arrays, schema=SCHEMA))
+
+    def _trimmed(self, node: str) -> tuple[int, int]:
+        rows = self._source.fetch(_TRIMMED, node)
+        if not rows:
+            raise ArautoError(Code.STORAGE_CORRUPT, f"there is no journal partition {node!r}")
+        return rows[0][0], rows[0][1]
+
+    def _read_segments(self, wanted: NodeRange) -> Iterator[Any]:
+        if self._segments_dir is None:
+            raise ArautoError(
+                Code.OFFSET_TRIMMED,
+                f"rows {wanted.first} to {wanted.last} of node {wanted.node} have left the journal",
+            )
+        expected = wanted.first
+        for segment in segments.segments(self._segments_dir, wanted.node):
+            if segment.last < expected or segment.first > wanted.last:
+                continue
+            if segment.first > expected:
+                break
+            yield from self._segment_batches(segment.path, expected, wanted.last)
+            expected = segment.last + 1
+        if expected <= wanted.last:
+            raise ArautoError(
+                Code.OFFSET_TRIMMED,
+                f"rows {expected} to {wanted.last} of node {wanted.node} are neither in the journal nor "
+                "in the segments",
+            )
+
+    def _segment_batches(self, path: Path, first: int, last: int) -> Iterator[Any]:
+        import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+                chosen = pc.and_(
+                    pc.greater_equal(batch["seq"], first), pc.less_equal(batch["seq"], last)
+                )
+                if self._kinds:
+                    kinds = pyarrow.array(sorted(self._kinds), type=pyarrow.int32())
+                    chosen = pc.and_(chosen, pc.is_in(batch["kind"], value_set=kinds))
+                kept = batch.filter(chosen)
+                if kept.num_rows:
+                    yield _for_spark(kept)
+
+
+def _for_spark(batch: Any) -> Any:
+    """The same rows with Spark's types; columns that an old segment lacks are null."""
+    arrays = []
+    for field in SPARK_SCHEMA:
+        if field.name in batch.schema.names:
+            arrays.append(batch[field.name].cast(field.type))
+        else:
+            arrays.append(pyarrow.nulls(batch.num_rows, field.type))
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=SPARK_SCHEMA)

@@ -1,0 +1,113 @@
+"""How far into each node's journal: offsets, limits and their division into tasks. Pure.
+
+An offset maps a node to the seq of its last row that was read. Offsets are numbers of the journal and
+nothing else, so the same two offsets always mean the same rows.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from arauto.errors import ArautoError, Code
+
+__all__ = ["NodeRange", "Offsets", "Place", "latest", "parse_starting", "ranges"]
+
+Offsets = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a node's partition holds."""
+
+    trimmed: int
+    """Up to here rows may be gone from the database; they are in segments."""
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRange:
+    """Rows `first` to `last` of one node, and where they are."""
+
+    node: str
+    first: int
+    last: int
+    in_segments: bool = False
+
+
+def latest(start: Offsets, ends: Mapping[str, int], rows_max: int | None) -> Offsets:
+    """How far a batch may go from `start`: at most `rows_max` rows of each node; None = to the end.
+
+    Nodes that appear later start before their first row. None goes back, also if its journal is shorter
+    than it was: that is found when it is read.
+    """
+    following = dict(start)
+    for node, end in ends.items():
+        begin = start.get(node, 0)
+        if end > begin:
+            following[node] = end if rows_max is None else min(end, begin + rows_max)
+    return following
+
+
+def ranges(
+    start: Offsets, end: Offsets, places: Mapping[str, Place], *, rows_per_task: int, segments: bool
+) -> Iterator[NodeRange]:
+    """The tasks that together read what lies between two offsets.
+
+    Args:
+        start: exclusive.
+        end: inclusive.
+        places: what the database holds.
+        rows_per_task: the most rows of one task.
+        segments: whether rows that are gone from the database can be read from segments.
+
+    Raises:
+        ArautoError: OFFSET_TRIMMED, rows are gone and there are no segments to read them from;
+            LAKE_CORRUPT, the journal ends before the offset.
+    """
+    for node, last in sorted(end.items()):
+        first = start.get(node, 0) + 1
+        if first > last:
+            continue
+        place = places.get(node, Place(0, 0))
+        if last > place.last:
+            raise ArautoError(
+                Code.LAKE_CORRUPT,
+                f"the journal of node {node} ends at {place.last}, but {last} was read before: this is "
+                "not the journal these offsets belong to",
+            )
+        if first <= place.trimmed and not segments:
+            raise ArautoError(
+                Code.OFFSET_TRIMMED,
+                f"rows {first} to {min(last, place.trimmed)} of node {node} have left the journal; name "
+                'the directory they were exported to in the option "segments"',
+            )
+        yield from _tasks(node, first, min(last, place.trimmed), rows_per_task, in_segments=True)
+        yield from _tasks(node, max(first, place.trimmed + 1), last, rows_per_task)
+
+
+def _tasks(
+    node: str, first: int, last: int, rows_per_task: int, *, in_segments: bool = False
+) -> Iterator[NodeRange]:
+    for begin in range(first, last + 1, rows_per_task):
+        yield NodeRange(node, begin, min(begin + rows_per_task - 1, last), in_segments)
+
+
+def parse_starting(text: str, places: Mapping[str, Place], *, segments: bool) -> Offsets:
+    """Where a new stream starts: `earliest`, `latest`, or a JSON object of node and seq.
+
+    Raises:
+        ArautoError: BAD_FIELD.
+    """
+    import msgspec
+
+    if text == "earliest":
+        return {} if segments else {node: place.trimmed for node, place in places.items()}
+    if text == "latest":
+        return {node: place.last for node, place in places.items()}
+    try:
+        return msgspec.json.decode(text, type=dict[str, int])
+    except msgspec.DecodeError as error:
+        raise ArautoError(
+            Code.BAD_FIELD,
+            f'expected earliest, latest or a JSON object such as {{"node-1": 42}}: {error}',
+            field="startingOffsets",
+        ) from error

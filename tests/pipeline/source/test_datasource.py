@@ -1,0 +1,117 @@
+"""`format("arauto")` on a real Spark over real journals."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from arauto.pipeline.schemas import JOURNAL
+from arauto.pipeline.source.datasource import ArautoDataSource
+from tests.pipeline.feed import T0, Feed, beat, message
+
+
+@pytest.fixture(autouse=True)
+def _registered(spark: SparkSession) -> None:
+    spark.dataSource.register(ArautoDataSource)
+
+
+def _batch(spark: SparkSession, feed: Feed, **options: Any) -> DataFrame:
+    return spark.read.format("arauto").options(url=feed.url, **options).load()
+
+
+def _places(frame: DataFrame) -> list[tuple[str, int]]:
+    return sorted((row.node, row.seq) for row in frame.select("node", "seq").collect())
+
+
+def _run(
+    spark: SparkSession, feed: Feed, directory: Path, **options: Any
+) -> list[list[tuple[str, int]]]:
+    """Take what is there now, as a stream; the places of each batch."""
+    batches: list[list[tuple[str, int]]] = []
+    stream = spark.readStream.format("arauto").options(url=feed.url, **options).load()
+    query = (
+        stream.writeStream.option("checkpointLocation", str(directory / "checkpoint"))
+        .foreachBatch(lambda frame, _: batches.append(_places(frame)))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return batches
+
+
+def test_a_row_comes_as_it_was_written(spark: SparkSession, any_feed: Feed) -> None:
+    any_feed.write(
+        message(1.5, b"\0\xff", headers={"a": "1"}, id="i", key="k", channel="estoque:ação"),
+        beat(2),
+    )
+    frame = _batch(spark, any_feed)
+    assert frame.schema == JOURNAL
+    first, second = sorted(frame.collect(), key=lambda row: int(row.seq))
+    assert (first.node, first.seq, first.kind, first.hub) == ("n1", 1, 1, "shop")
+    assert first.ts.timestamp() * 1000 == T0 + 1_500
+    assert (first.channel, bytes(first.payload)) == ("estoque:ação", b"\0\xff")
+    assert (first.headers, first.id, first.key) == ({"a": "1"}, "i", "k")
+    assert (second.kind, second.headers) == (8, {})
+
+
+def test_a_stream_goes_on_where_it_stopped_and_keeps_to_its_limit(
+    spark: SparkSession, any_feed: Feed, tmp_path: Path
+) -> None:
+    any_feed.write(*(message(n) for n in range(7)))
+    assert _run(spark, any_feed, tmp_path, rowsPerBatch=3) == [
+        [("n1", 1), ("n1", 2), ("n1", 3)],
+        [("n1", 4), ("n1", 5), ("n1", 6)],
+        [("n1", 7)],
+    ]
+    any_feed.write(message(8))
+    any_feed.write(message(8), node="n2")
+    assert _run(spark, any_feed, tmp_path) == [[("n1", 8), ("n2", 1)]]
+    assert _run(spark, any_feed, tmp_path) == []
+
+
+def test_rows_that_were_trimmed_are_read_from_segments(spark: SparkSession, feed: Feed) -> None:
+    feed.write(*(message(n) for n in range(4)), beat(5), beat(6))
+    feed.export(rows_max=2)
+    feed.trim(5)
+    feed.write(beat(7))
+
+    frame = _batch(spark, feed, segments=str(feed.segments), rowsPerTask=2)
+
+    assert _places(frame) == [("n1", seq) for seq in range(1, 8)]
+    assert sorted(row.kind for row in frame.collect()) == [1, 1, 1, 1, 8, 8, 8]
+
+
+def test_a_stream_whose_next_rows_were_trimmed_fails_loudly(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    feed.write(message(1), beat(2))
+    _run(spark, feed, tmp_path)
+    feed.write(beat(3), message(4))
+    feed.export()
+    feed.trim(4)
+    with pytest.raises(PySparkException, match="OFFSET_TRIMMED"):
+        _run(spark, feed, tmp_path)
+
+
+def test_only_the_kinds_asked_for_are_read(spark: SparkSession, feed: Feed) -> None:
+    feed.write(message(1), beat(2), message(3))
+    assert _places(_batch(spark, feed, kinds="8")) == [("n1", 2)]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"url": ""}, 'the option "url" is required'),
+        ({"rowsPerBatch": "none"}, "expected a whole number above 0"),
+        ({"kinds": "x"}, "expected numbers with commas"),
+        ({"startingOffsets": "soon"}, "expected earliest, latest"),
+    ],
+)
+def test_a_bad_option_is_named(
+    spark: SparkSession, feed: Feed, options: dict[str, str], said: str
+) -> None:
+    feed.write(beat(1))
+    with pytest.raises(PySparkException, match=said):
+        spark.read.format("arauto").options(**{"url": feed.url} | options).load().count()

@@ -1,0 +1,54 @@
+"""Offsets: what a batch may take, and how it is divided. Without Spark."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arauto.errors import ArautoError, Code
+from arauto.pipeline.source.offsets import Place, latest, parse_starting, ranges
+
+_SEQ = st.integers(0, 500)
+
+
+def test_a_batch_takes_no_more_than_its_limit_from_each_node() -> None:
+    assert latest({"a": 10}, {"a": 100, "b": 5}, 20) == {"a": 30, "b": 5}
+    assert latest({"a": 10}, {"a": 100, "b": 5}, None) == {"a": 100, "b": 5}
+
+
+def test_without_news_the_offset_stays() -> None:
+    assert latest({"a": 10}, {"a": 10}, 20) == {"a": 10}
+    assert latest({"a": 10}, {}, 20) == {"a": 10}
+
+
+@given(_SEQ, _SEQ, _SEQ, st.integers(1, 60))
+def test_tasks_cover_the_range_once_and_in_order(
+    start: int, length: int, trimmed: int, per_task: int
+) -> None:
+    end = start + length
+    places = {"a": Place(min(trimmed, end), end)}
+    tasks = list(ranges({"a": start}, {"a": end}, places, rows_per_task=per_task, segments=True))
+    seqs = [seq for task in tasks for seq in range(task.first, task.last + 1)]
+    assert seqs == list(range(start + 1, end + 1))
+    assert all(task.last - task.first < per_task for task in tasks)
+    assert all(task.in_segments == (task.last <= places["a"].trimmed) for task in tasks)
+
+
+def test_rows_that_left_the_journal_are_missed_loudly_without_segments() -> None:
+    with pytest.raises(ArautoError, match="rows 1 to 5 of node a") as caught:
+        list(ranges({}, {"a": 9}, {"a": Place(5, 9)}, rows_per_task=9, segments=False))
+    assert caught.value.code is Code.OFFSET_TRIMMED
+
+
+def test_a_journal_shorter_than_what_was_read_is_another_journal() -> None:
+    with pytest.raises(ArautoError, match="not the journal"):
+        list(ranges({"a": 5}, {"a": 9}, {"a": Place(0, 3)}, rows_per_task=9, segments=True))
+
+
+def test_a_stream_starts_where_it_is_told() -> None:
+    places = {"a": Place(5, 9)}
+    assert parse_starting("earliest", places, segments=True) == {}
+    assert parse_starting("earliest", places, segments=False) == {"a": 5}
+    assert parse_starting("latest", places, segments=False) == {"a": 9}
+    assert parse_starting('{"a": 7}', places, segments=False) == {"a": 7}
+    with pytest.raises(ArautoError, match="expected earliest"):
+        parse_starting("yesterday", places, segments=False)

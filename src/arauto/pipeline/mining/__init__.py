@@ -1,0 +1,1 @@
+"""Mining: what goes together in messages, and what follows what; with numbers, versions and differences."""

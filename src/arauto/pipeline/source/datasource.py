@@ -150,10 +150,10 @@ class ArautoDataSource(DataSource):
         return _StreamReader(SourceOptions(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
-        return ArrowBatchWriter(SinkOptions(self.options), schema)
+        return ArrowBatchWriter(SinkOptions.read(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
-        return ArrowStreamWriter(SinkOptions(self.options), schema)
+        return ArrowStreamWriter(SinkOptions.read(self.options), schema)
 
 
 def _partitions(

@@ -1,0 +1,1 @@
+"""Publishes rows of any Spark query to channels, each once."""

@@ -25,6 +25,24 @@ EXAMPLES: Final[dict[str, list[dict[str, Any]]]] = {
             ]
         }
     ],
+    "RollupBody": [
+        {
+            "rows": [
+                {
+                    "period": "5m",
+                    "hub": "shop",
+                    "startMs": 1794819600000,
+                    "values": {"messagesIn": 600, "bytesIn": 42000, "sessionsPeak": 31},
+                },
+                {
+                    "period": "day",
+                    "hub": "",
+                    "startMs": 1794787200000,
+                    "values": {"sessionsEnded": 812, "durationMeanMs": 91250.5},
+                },
+            ]
+        }
+    ],
     "Problem": [
         {
             "code": 1007,

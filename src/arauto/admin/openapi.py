@@ -18,6 +18,7 @@ import arauto
 from arauto.admin.examples import EXAMPLES
 from arauto.admin.framework import LeanLitestar
 from arauto.admin.records import Problem
+from arauto.admin.rollups import ROWS_LEN_MAX
 from arauto.config.reference import field_texts
 from arauto.limits import BATCH_LEN_MAX
 
@@ -32,6 +33,7 @@ _TAGS = (
     ("channels", "What is open now, and who is there."),
     ("messages", "Publish, and read the past."),
     ("sessions", "Look at sessions, end them, shut users out."),
+    ("analytics", "Traffic over time, as the data pipeline summed it up."),
 )
 
 
@@ -112,3 +114,5 @@ def _complete(schema: dict[str, Any], record: type[msgspec.Struct]) -> None:
         schema["oneOf"] = [{"required": [name]} for name in ("data", "text", "base64")]
     if record.__name__ == "PublishBody":
         schema["properties"]["messages"] |= {"minItems": 1, "maxItems": BATCH_LEN_MAX}
+    if record.__name__ == "RollupBody":
+        schema["properties"]["rows"] |= {"maxItems": ROWS_LEN_MAX}

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from arauto.admin.examples import EXAMPLES
 from arauto.admin.records import Problem
+from arauto.admin.rollups import RollupBody
 from arauto.codec.json_body import decode_body
 from arauto.errors import ArautoError, Code
 from arauto.session.oneshot import PublishBody, read_messages
@@ -104,7 +105,15 @@ def test_what_was_sent_is_never_repeated(text: str) -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_example_of_the_description_can_be_read(name: str) -> None:
-    records = (HubSettings, Rules, NamespaceSettings, ChannelSettings, PublishBody, Problem)
+    records = (
+        HubSettings,
+        Rules,
+        NamespaceSettings,
+        ChannelSettings,
+        PublishBody,
+        Problem,
+        RollupBody,
+    )
     wanted: type[msgspec.Struct] = {record.__name__: record for record in records}[name]
     for example in EXAMPLES[name]:
         decode_body(msgspec.json.encode(example), wanted)

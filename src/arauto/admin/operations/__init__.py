@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from arauto.admin.operations import checks
+from arauto.admin.operations.analytics import Analytics
 from arauto.admin.operations.changes import Changes
 from arauto.admin.operations.hubs import Hubs
 from arauto.admin.operations.live import Live
@@ -86,6 +87,7 @@ class Operations:
         )
         self.live = Live(env, states)
         self.sessions = Sessions(states, changes, revoked)
+        self.analytics = Analytics(storage.kv, clock)
         self.stats = Stats(states, env.hub.metrics, intervals, describe_node)
 
 

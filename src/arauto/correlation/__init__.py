@@ -1,1 +1,1 @@
-"""Correlation rules: their language, what they compile to, and the matcher. Pure: no Spark, files or clock."""
+"""Correlation rules: their language, what they compile to, and the matcher. No Spark, no files, no clock."""

@@ -10,7 +10,7 @@ import msgspec
 
 from arauto.correlation.expression import Expr
 
-__all__ = ["Condition", "Event", "Group", "Match", "Program", "StepPlan", "Window"]
+__all__ = ["Condition", "Event", "Group", "Kind", "Match", "Program", "StepPlan", "Window"]
 
 Kind = Literal["match", "hold", "sequence", "absence", "quorum", "count", "change"]
 

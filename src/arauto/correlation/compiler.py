@@ -1,0 +1,143 @@
+"""Compiles a rule: what each row contributes becomes SQL, what needs memory becomes trees over slots.
+
+A slot is a value that every event of the rule carries. The largest parts of an expression that need only
+the row are computed in SQL and put into slots; what is left around them is evaluated by the matcher.
+"""
+
+from arauto.correlation.expression import ROW_OPS, Expr, Type, is_row_only, walk
+from arauto.correlation.program import Condition, Program, StepPlan
+from arauto.correlation.rule import Rule
+from arauto.correlation.sql import channels_sql, quote_text, to_sql
+from arauto.names import check_hub
+
+__all__ = ["compile_rule"]
+
+_TRUE = Expr("literal", "boolean", value=True)
+#: Kinds whose totals per window are all there is to know.
+_WINDOWED = frozenset({"count", "change"})
+
+
+def compile_rule(hub: str, rule: Rule) -> Program:
+    """Compile a rule for one hub."""
+    check_hub(hub)
+    slots = _Slots()
+    if rule.member is not None:
+        slots.text(rule.member)
+    if rule.of is not None:
+        slots.any(rule.of)
+    steps = tuple(
+        StepPlan(step.name, slots.condition(step.where), step.least, step.most, step.absent)
+        for step in rule.steps
+    )
+    payload = {name: slots.rewrite(expr) for name, expr in rule.emit.payload.items()}
+    where = rule.source.where or _TRUE
+    path = "window" if rule.kind in _WINDOWED else "stateful"
+    path = "stateless" if rule.kind == "match" else path
+    path = "stateful" if rule.emit.cooldown_ms else path
+    return Program(
+        ref=f"{hub}/{rule.name}@{rule.version}",
+        hub=hub,
+        rule=rule.name,
+        version=rule.version,
+        kind=rule.kind,
+        path=path,  # type: ignore[arg-type]
+        filter_sql=_filter_sql(hub, rule, where),
+        key_sql=f"to_json(array({', '.join(map(to_sql, rule.key))}))" if rule.key else "'[]'",
+        bits_sql=_bits_sql(slots.atoms),
+        nums_sql=_array_sql(slots.nums, "DOUBLE"),
+        texts_sql=_array_sql(slots.texts, "STRING"),
+        filter_expr=where,
+        channels=rule.source.channels,
+        kinds=rule.source.kinds,
+        include_pipeline=rule.source.include_pipeline,
+        keys=rule.key,
+        atoms=tuple(slots.atoms),
+        nums=tuple(slots.nums),
+        texts=tuple(slots.texts),
+        channel=rule.emit.channel,
+        payload=payload,
+        cooldown_ms=rule.emit.cooldown_ms,
+        buffer_rows=rule.buffer_rows,
+        span_ms=rule.span_ms,
+        forget_ms=rule.forget_ms,
+        steps=steps,
+        needed=rule.needed,
+        strict=rule.strict,
+        skip=rule.skip,
+        has_base=rule.has_base,
+        window=rule.window,
+        group=rule.group,
+        when=rule.when,
+        when_sql=to_sql(rule.when) if rule.when else "",
+    )
+
+
+class _Slots:
+    """The atoms and values found so far; each is kept once."""
+
+    def __init__(self) -> None:
+        self.atoms: list[Expr] = []
+        self.nums: list[Expr] = []
+        self.texts: list[Expr] = []
+
+    def condition(self, expr: Expr) -> Condition:
+        if is_row_only(expr):
+            return Condition(bit=_index(self.atoms, expr))
+        return Condition(expr=self.rewrite(expr))
+
+    def rewrite(self, expr: Expr, of: str = "") -> Expr:
+        """The same tree with slots for everything that the row alone decides."""
+        if expr.op == "at":
+            return self.rewrite(expr.args[0], expr.of)
+        if is_row_only(expr) and any(node.op in ROW_OPS for node in walk(expr)):
+            return self._slot(expr, of)
+        args = tuple(self.rewrite(arg, of) for arg in expr.args)
+        return Expr(expr.op, expr.type, args, expr.value, expr.path, expr.of)
+
+    def _slot(self, expr: Expr, of: str) -> Expr:
+        if expr.type == "number":
+            return Expr("slot", "number", value=float(_index(self.nums, expr)), of=of)
+        if expr.type == "boolean":
+            text = Expr("to_text", "text", (expr,))
+            slot = Expr("slot", "text", value=float(_index(self.texts, text)), of=of)
+            return Expr("to_boolean", "boolean", (slot,))
+        type_: Type = "any" if expr.type == "any" else "text"
+        return Expr("slot", type_, value=float(_index(self.texts, expr)), of=of)
+
+    def text(self, expr: Expr) -> None:
+        _index(self.texts, expr)
+
+    def any(self, expr: Expr) -> None:
+        _index(self.nums if expr.type == "number" else self.texts, expr)
+
+
+def _index(known: list[Expr], expr: Expr) -> int:
+    if expr not in known:
+        known.append(expr)
+    return known.index(expr)
+
+
+def _filter_sql(hub: str, rule: Rule, where: Expr) -> str:
+    source = rule.source
+    parts = [
+        f"(`hub` = {quote_text(hub)})",
+        f"(`kind` IN ({', '.join(map(str, source.kinds))}))",
+        channels_sql(source.channels),
+    ]
+    if not source.include_pipeline:
+        parts.append("(NOT (try_element_at(`headers`, 'x-origin') <=> 'pipeline'))")
+    if where != _TRUE:
+        parts.append(to_sql(where))
+    parts += [f"({to_sql(key)} IS NOT NULL)" for key in rule.key]
+    return f"coalesce(({' AND '.join(parts)}), false)"
+
+
+def _bits_sql(atoms: list[Expr]) -> str:
+    bits = [f"IF({to_sql(atom)}, {1 << n}L, 0L)" for n, atom in enumerate(atoms)]
+    return f"({' + '.join(bits)})" if bits else "0L"
+
+
+def _array_sql(exprs: list[Expr], type_: str) -> str:
+    if not exprs:
+        return f"CAST(array() AS ARRAY<{type_}>)"
+    return f"array({', '.join(f'CAST({to_sql(expr)} AS {type_})' for expr in exprs)})"

@@ -1,0 +1,129 @@
+"""`sequence`: steps one after another within a time, with repetition and absence.
+
+Every event that fits the first step starts a run of its own. A run is deterministic: an event that fits
+the next step moves it on, else one that fits the current step repeats that, else it is passed over
+(`relaxed`) or ends the run (`strict`). An absent step ends the run if it happens before the step after it.
+"""
+
+from typing import Any
+
+import msgspec
+
+from arauto.correlation.matches import Output, Plan
+from arauto.correlation.program import Event
+
+__all__ = ["RUNS_MAX", "Sequence"]
+
+#: Runs side by side for one key; further starts are dropped and counted.
+RUNS_MAX = 64
+
+
+class Run(msgspec.Struct, array_like=True, gc=False):
+    """One attempt: where it is, how often the current step happened, and the last event of each step."""
+
+    first: Event
+    at: int
+    times: int
+    lasts: list[Event | None]
+
+    def last(self) -> Event:
+        """The latest event that took part."""
+        return self.lasts[self.at] or self.first
+
+    def take(self, step: int, event: Event) -> None:
+        """Let the event be part of a step."""
+        self.times = self.times + 1 if step == self.at else 1
+        self.lasts.extend([None] * (step - self.at))
+        self.at = step
+        self.lasts[step] = event
+
+
+class Sequence(msgspec.Struct, array_like=True, gc=False):
+    """The runs of one key, oldest first."""
+
+    runs: list[Run] = msgspec.field(default_factory=list)
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing to remember."""
+        return not self.runs
+
+    def deadline_ms(self, plan: Plan) -> int | None:
+        """When the oldest run ends."""
+        return self.runs[0].first.ts_ms + plan.program.span_ms if self.runs else None
+
+    def expire(self, plan: Plan, at_ms: int, output: Output) -> None:
+        """The oldest run's time is over; if all that was missing is an absence, it is a match."""
+        run = self.runs.pop(0)
+        if plan.program.steps[-1].absent and _is_finished(plan, run):
+            output.events(run.first, run.last(), at_ms, _roles(plan, run))
+            if plan.program.skip == "past_last":
+                end = _order(run.last())
+                self.runs = [other for other in self.runs if _order(other.first) > end]
+
+    def feed(self, plan: Plan, event: Event, output: Output) -> None:
+        """Offer the event to every run, then see whether it starts one."""
+        if self.runs and self._offer(plan, event, output):
+            return
+        if not plan.holds(0, event, {}):
+            return
+        # A run remembers one event per step and its first.
+        most = min(RUNS_MAX, max(1, plan.program.buffer_rows // (len(plan.program.steps) + 1)))
+        if len(self.runs) < most:
+            self.runs.append(Run(event, 0, 1, [event]))
+        else:
+            output.dropped += 1
+
+    def _offer(self, plan: Plan, event: Event, output: Output) -> bool:
+        """Whether a match ended with this event and rules out that it starts another."""
+        ends_late = plan.program.steps[-1].absent
+        living: list[Run] = []
+        for run in self.runs:
+            if not _survives(plan, run, event):
+                continue
+            if ends_late or not _is_finished(plan, run):
+                living.append(run)
+                continue
+            output.events(run.first, event, event.ts_ms, _roles(plan, run))
+            if plan.program.skip == "past_last":
+                self.runs = []
+                return True
+        self.runs = living
+        return False
+
+
+def _survives(plan: Plan, run: Run, event: Event) -> bool:
+    """Let the run look at an event; False if that ends it."""
+    steps = plan.program.steps
+    env = _roles(plan, run) if plan.has_tests else {}
+    here = steps[run.at]
+    if run.times >= here.least:
+        for n in range(run.at + 1, len(steps)):
+            step = steps[n]
+            if plan.holds(n, event, env):
+                if step.absent:
+                    return False
+                run.take(n, event)
+                return True
+            if not step.absent and step.least > 0:
+                break
+    if (here.most is None or run.times < here.most) and plan.holds(run.at, event, env):
+        run.take(run.at, event)
+        return True
+    return not plan.program.strict
+
+
+def _is_finished(plan: Plan, run: Run) -> bool:
+    steps = plan.program.steps
+    rest = steps[run.at + 1 :]
+    return run.times >= steps[run.at].least and all(s.absent or s.least == 0 for s in rest)
+
+
+def _roles(plan: Plan, run: Run) -> dict[str, Any]:
+    named = zip(plan.program.steps, run.lasts, strict=False)
+    roles: dict[str, Any] = {step.name: event for step, event in named}
+    roles["first"], roles["last"] = run.first, run.last()
+    return roles
+
+
+def _order(event: Event) -> tuple[int, str, int]:
+    return event.ts_ms, event.node, event.seq

@@ -30,6 +30,8 @@ def spark_settings(made_dir: Path, *, driver_memory_mb: int) -> dict[str, str]:
         # and still fine on a few more.
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
+        # Sketches are aggregated in a hash table; the default gives up at 128 groups and sorts instead.
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "20000",
         # The old type has no statistics, and files are chosen by their times.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.compression.codec": "zstd",

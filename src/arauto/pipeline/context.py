@@ -1,0 +1,74 @@
+"""What every command of the pipeline starts with: the configuration, Spark, and the lake."""
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from arauto.config.addresses import lake_dir
+from arauto.config.schema import Config
+from arauto.errors import ArautoError, Code
+from arauto.pipeline.lake.table import Lake
+from arauto.pipeline.session import open_spark
+
+__all__ = ["Context", "only_writer", "open_context"]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """An open pipeline."""
+
+    config: Config
+    spark: SparkSession
+    lake: Lake
+
+
+@contextmanager
+def open_context(config: Config, app_name: str, *, master: str = "") -> Iterator[Context]:
+    """Start Spark over the configured lake.
+
+    Args:
+        config: the node's configuration.
+        app_name: what a cluster's pages call it.
+        master: where Spark runs, if not where the configuration says.
+
+    Raises:
+        ArautoError: NO_JAVA.
+    """
+    pipeline = config.pipeline
+    with tempfile.TemporaryDirectory(prefix="arauto-spark-", ignore_cleanup_errors=True) as made:
+        spark_session = open_spark(
+            app_name,
+            Path(made),
+            master=master or pipeline.master,
+            driver_memory_mb=pipeline.driver_memory_mb,
+            more=pipeline.spark,
+        )
+        with spark_session as spark:
+            yield Context(config, spark, Lake(spark, lake_dir(config)))
+
+
+@contextmanager
+def only_writer(root: Path) -> Iterator[None]:
+    """Be the only pipeline that takes rows into this lake.
+
+    Raises:
+        ArautoError: LAKE_BUSY.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    fd = os.open(root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ArautoError(
+                Code.LAKE_BUSY, f"another pipeline writes to {root}; stop it first"
+            ) from None
+        yield
+    finally:
+        os.close(fd)

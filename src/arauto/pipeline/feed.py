@@ -1,0 +1,60 @@
+"""Where the pipeline's rows come from: segments on disk, and the journal's database."""
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from arauto.config.addresses import postgres_url
+from arauto.config.schema import Config
+from arauto.errors import ArautoError, Code
+from arauto.pipeline.schemas import JOURNAL
+from arauto.pipeline.source.datasource import ArautoDataSource
+from arauto.storage import migrate
+from arauto.storage.sqlite import DATABASE_NAME
+
+__all__ = ["journal_stream", "journal_url", "segments_stream"]
+
+
+def segments_stream(spark: SparkSession, directory: Path, *, files_max: int) -> DataFrame:
+    """New segments as they are sealed, read by Spark itself.
+
+    A file that cannot be read is left out and shows as a gap; it must not hold up all others.
+    """
+    return (
+        spark.readStream.schema(JOURNAL)
+        .option("pathGlobFilter", "seg-*.parquet")
+        .option("maxFilesPerTrigger", str(files_max))
+        .option("ignoreCorruptFiles", "true")
+        .option("ignoreMissingFiles", "true")
+        .parquet(str(directory))
+    )
+
+
+def journal_stream(
+    spark: SparkSession, url: str, segments: Path | None, *, rows_max: int, kinds: str = ""
+) -> DataFrame:
+    """Journal rows within a second or two of their commit."""
+    spark.dataSource.register(ArautoDataSource)
+    options = {"url": url, "rowsPerBatch": str(rows_max), "kinds": kinds}
+    if segments is not None:
+        options["segments"] = str(segments)
+    return spark.readStream.format("arauto").options(**options).load()
+
+
+def journal_url(config: Config) -> str:
+    """The database that holds the journal.
+
+    Raises:
+        ArautoError: BAD_CONFIG, it is kept in memory, where nobody else can read it.
+    """
+    match config.storage.kind:
+        case "postgres":
+            return postgres_url(config.storage.postgres)
+        case "sqlite":
+            return migrate.sqlite_url(Path(config.storage.data_dir).resolve() / DATABASE_NAME)
+        case _:
+            raise ArautoError(
+                Code.BAD_CONFIG,
+                "the pipeline needs a journal on disk: storage.kind sqlite or postgres",
+                field="storage.kind",
+            )

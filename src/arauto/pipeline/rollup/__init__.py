@@ -1,0 +1,1 @@
+"""What happened in each five minutes, hour and day, per hub and in all."""

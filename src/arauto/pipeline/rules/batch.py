@@ -1,0 +1,90 @@
+"""The same rules over history: a dry run, and the proof that streaming gives what the past gives."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyspark.sql.functions as F
+from pyspark.sql import DataFrame
+
+from arauto.correlation.matcher import advance
+from arauto.correlation.matches import event_match
+from arauto.correlation.program import Event, Match, Program
+from arauto.pipeline.rules.compile import KEYED_COLUMNS, by_ref, events, takes_window
+from arauto.pipeline.rules.output import MATCHES, arrow_matches, match_row
+from arauto.pipeline.rules.processor import event_of_row
+from arauto.pipeline.rules.windows import totals, totals_matches
+
+__all__ = ["matches_batch"]
+
+#: Events given to the matcher at a time: bounds what a key with a long history takes.
+_CHUNK_LEN = 1_000
+
+
+def matches_batch(rows: DataFrame, programs: Iterable[Program], *, until_ms: int) -> DataFrame:
+    """The matches in a frame of journal rows, with the columns of the table `matches`.
+
+    Args:
+        rows: a batch frame.
+        programs: the rules.
+        until_ms: how far time has come: what would be decided later is not decided.
+
+    Raises:
+        ArautoError: BAD_RULE if there are too many rules.
+    """
+    refs = by_ref(programs)
+    # An event at `until_ms` may still have others at the same time to come.
+    past = rows.where(F.unix_millis("ts") < until_ms)
+    windowed = {ref: program for ref, program in refs.items() if takes_window(program)}
+    others = {ref: program for ref, program in refs.items() if ref not in windowed}
+    ended = totals(events(past, windowed)).where(F.col("end_ms") <= until_ms)
+    ordered = (
+        events(past, others)
+        .select(*KEYED_COLUMNS)
+        .repartition("rule_ref", "key")
+        .sortWithinPartitions("rule_ref", "key", "ms", "node", "seq")
+    )
+
+    def match(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for (ref, key), found in groupby(_rows(batches), key=itemgetter(0, 1)):
+            made = _matches(others[ref], key, map(event_of_row, found), until_ms)
+            yield from _batched(others[ref], made)
+
+    return totals_matches(ended, windowed).union(ordered.mapInArrow(match, MATCHES))
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+    for batch in batches:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _matches(
+    program: Program, key: str, ordered: Iterable[Event], until_ms: int
+) -> Iterator[Match]:
+    """All matches of one key, whose events come in order."""
+    if program.path == "stateless":
+        yield from (event_match(program, key, event) for event in ordered if event.bits & 1)
+        return
+    state: bytes | None = None
+    chunk: list[Event] = []
+    for event in ordered:
+        chunk.append(event)
+        if len(chunk) == _CHUNK_LEN:
+            # Only events before the watermark are final; those at the same time as the last wait.
+            outcome = advance(program, key, state, chunk, event.ts_ms)
+            state, chunk = outcome.state, []
+            yield from outcome.matches
+    yield from advance(program, key, state, chunk, until_ms).matches
+
+
+def _batched(program: Program, matches: Iterable[Match]) -> Iterator[pa.RecordBatch]:
+    rows: list[Mapping[str, Any]] = []
+    for match in matches:
+        rows.append(match_row(program, match))
+        if len(rows) == _CHUNK_LEN:
+            yield arrow_matches(rows)
+            rows = []
+    if rows:
+        yield arrow_matches(rows)

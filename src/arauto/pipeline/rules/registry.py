@@ -1,0 +1,48 @@
+"""The rules of all hubs, as the node keeps them, made ready to run."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from arauto.correlation.compiler import compile_rule
+from arauto.correlation.document import load_rule
+from arauto.correlation.program import Program
+from arauto.errors import ArautoError
+from arauto.pipeline.node_api import CorrelationRecord
+from arauto.pipeline.rules.compile import RULES_MAX
+
+__all__ = ["Fingerprint", "RuleSet", "rule_set"]
+
+#: (hub, id) and the version of what the node holds under it. Equal fingerprints, equal rules.
+Fingerprint = frozenset[tuple[str, str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """What is to run, and what cannot."""
+
+    programs: tuple[Program, ...] = ()
+    fingerprint: Fingerprint = frozenset()
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Why a rule ("hub/id") does not run. One bad rule does not keep the others from running."""
+
+
+def rule_set(records: Iterable[CorrelationRecord]) -> RuleSet:
+    """Compile the enabled rules.
+
+    The node has checked them already; what it took and this refuses was written for another version. Beyond
+    `RULES_MAX`, rules are left out, the last by hub and name first.
+    """
+    enabled = sorted((r for r in records if r.enabled), key=lambda record: (record.hub, record.id))
+    programs: list[Program] = []
+    problems: dict[str, str] = {}
+    for record in enabled:
+        name = f"{record.hub}/{record.id}"
+        if len(programs) == RULES_MAX:
+            problems[name] = f"more than {RULES_MAX} rules are enabled, and this one is beyond that"
+            continue
+        try:
+            programs.append(compile_rule(record.hub, load_rule(record.text)))
+        except ArautoError as error:
+            problems[name] = error.message
+    fingerprint = frozenset((record.hub, record.id, record.version) for record in enabled)
+    return RuleSet(tuple(programs), fingerprint, problems)

@@ -1,0 +1,43 @@
+"""The rules query as a whole: streaming, batch and the matcher alone find the same."""
+
+from pathlib import Path
+from random import Random
+
+from pyspark.sql import SparkSession
+
+from arauto.pipeline.rules.batch import matches_batch
+from arauto.pipeline.schemas import JOURNAL
+from tests.pipeline.rules.support import (
+    T0,
+    expected,
+    heartbeat,
+    programs,
+    row_tuple,
+    run_stream,
+    traffic,
+    write_rows,
+)
+
+
+def test_stream_batch_and_matcher_agree_on_every_kind_of_rule(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = traffic(250)
+    end_ms = rows[-1]["ts"] - T0 + 60_000
+    # Out of order by up to two seconds, which is within the watermark.
+    random = Random(3)
+    shuffled = sorted(rows, key=lambda row: row["ts"] + random.randrange(2_000))
+    batches = [shuffled[start : start + 90] for start in range(0, len(shuffled), 90)]
+    write_rows(tmp_path / "in", [*batches, [heartbeat(1_000, end_ms)]])
+    compiled = programs()
+    # The watermark stays five seconds behind the heartbeat.
+    until_ms = T0 + end_ms - 5_000
+    wanted = sorted(expected(rows, compiled, until_ms))
+    assert {row[3] for row in wanted} == {program.rule for program in compiled}
+
+    streamed = run_stream(spark, tmp_path / "in", compiled, tmp_path / "checkpoint")
+    assert sorted(streamed) == wanted
+
+    frame = spark.createDataFrame([row_tuple(row) for row in shuffled], JOURNAL)
+    found = matches_batch(frame, compiled, until_ms=until_ms).collect()
+    assert sorted(map(tuple, found)) == wanted

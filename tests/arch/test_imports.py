@@ -31,6 +31,7 @@ CONFINED: Mapping[str, tuple[str, ...]] = {
     "redis": ("storage/",),
     "rich": ("cli/", "bench/"),
     "sqlalchemy": ("storage/",),
+    "sqlglot": ("correlation/", "pipeline/"),
     "sqlite3": ("storage/",),
     "typer": ("cli/",),
     "uvicorn": ("gateways/", "admin/", "node.py"),

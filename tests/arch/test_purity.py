@@ -10,6 +10,7 @@ from tests.arch.source import Module, assert_none, calls, imported_names, module
 #: Bytes and values in, bytes and values out. What a function here does depends on its arguments alone.
 PURE = (
     "codec/",
+    "correlation/",
     "errors.py",
     "features/document/patch.py",
     "features/document/pointer.py",

@@ -1,0 +1,130 @@
+"""Runs a checked query within its limits."""
+
+import logging
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from arauto.errors import ArautoError, Code
+from arauto.pipeline.lake.table import Lake
+from arauto.pipeline.sql.check import check_query
+from arauto.pipeline.sql.faults import FAULTS, first_line, is_out_of_memory
+from arauto.pipeline.sql.plan import check_plan
+from arauto.pipeline.sql.views import VIEWS, open_views
+
+__all__ = ["Answer", "Limits", "ask", "run_query"]
+
+_CANCEL_EVERY_S = 0.5
+#: Spark's Python side logs every failed query with a page of Java; the error itself says all of it.
+logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one query may take."""
+
+    rows_max: int
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a query."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    is_cut: bool
+    """There were more rows than asked for."""
+
+
+def ask(
+    lake: Lake,
+    text: str,
+    limits: Limits,
+    *,
+    hub: str | None = None,
+    limit: int | None = None,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+) -> Answer:
+    """Answer a question about a hub, or all of them.
+
+    Args:
+        lake: where the tables are.
+        text: the query.
+        limits: what it may take.
+        hub: whose rows it sees; None = everyone's.
+        limit: how many rows are wanted; the rest is left out without a complaint.
+        from_ms: only rows of this time on.
+        to_ms: only rows before this time.
+
+    Raises:
+        ArautoError: BAD_QUERY or QUERY_LIMIT.
+    """
+    check_query(text, VIEWS)
+    session = open_views(lake, hub, from_ms=from_ms, to_ms=to_ms)
+    check_plan(session, text, VIEWS)
+    return run_query(session, text, limits, limit=limit)
+
+
+def run_query(
+    session: SparkSession, text: str, limits: Limits, *, limit: int | None = None
+) -> Answer:
+    """Run a query that was checked.
+
+    Raises:
+        ArautoError: BAD_QUERY if Spark refuses it, QUERY_LIMIT if it takes too long or gives too much.
+    """
+    wanted = limits.rows_max if limit is None else min(limit, limits.rows_max)
+    with _deadline(session, limits.timeout_s) as is_late:
+        try:
+            frame = session.sql(text)
+            rows = frame.limit(wanted + 1).collect()
+        except FAULTS as error:
+            raise _translated(error, late=is_late(), limits=limits) from error
+    is_cut = len(rows) > wanted
+    if is_cut and (limit is None or limit > limits.rows_max):
+        raise ArautoError(
+            Code.QUERY_LIMIT,
+            f"the query gives more than {limits.rows_max} rows; say LIMIT in it, or how many are wanted",
+        )
+    return Answer(tuple(frame.columns), [tuple(row) for row in rows[:wanted]], is_cut)
+
+
+@contextmanager
+def _deadline(session: SparkSession, timeout_s: float) -> Iterator[Any]:
+    """Cancel what runs here when the time is over, again and again: a query may be between two jobs."""
+    context, group = session.sparkContext, f"sql-{uuid.uuid4().hex}"
+    done, late = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        wait_s = timeout_s
+        while not done.wait(wait_s):
+            late.set()
+            context.cancelJobGroup(group)
+            wait_s = _CANCEL_EVERY_S
+
+    watcher = threading.Thread(target=watch, name="sql-deadline", daemon=True)
+    context.setJobGroup(group, "arauto pipeline sql", interruptOnCancel=True)
+    watcher.start()
+    try:
+        yield late.is_set
+    finally:
+        done.set()
+        watcher.join()
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+
+
+def _translated(error: Exception, *, late: bool, limits: Limits) -> ArautoError:
+    if late:
+        return ArautoError(Code.QUERY_LIMIT, f"the query took longer than {limits.timeout_s:g} s")
+    if is_out_of_memory(error):
+        return ArautoError(
+            Code.QUERY_LIMIT, "the query needs more memory than there is; ask for less"
+        )
+    return ArautoError(Code.BAD_QUERY, first_line(error), field="query")

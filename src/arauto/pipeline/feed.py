@@ -31,11 +31,22 @@ def segments_stream(spark: SparkSession, directory: Path, *, files_max: int) -> 
 
 
 def journal_stream(
-    spark: SparkSession, url: str, segments: Path | None, *, rows_max: int, kinds: str = ""
+    spark: SparkSession,
+    url: str,
+    segments: Path | None,
+    *,
+    rows_max: int,
+    kinds: str = "",
+    starting: str = "earliest",
 ) -> DataFrame:
     """Journal rows within a second or two of their commit."""
     spark.dataSource.register(ArautoDataSource)
-    options = {"url": url, "rowsPerBatch": str(rows_max), "kinds": kinds}
+    options = {
+        "url": url,
+        "rowsPerBatch": str(rows_max),
+        "kinds": kinds,
+        "startingOffsets": starting,
+    }
     if segments is not None:
         options["segments"] = str(segments)
     return spark.readStream.format("arauto").options(**options).load()

@@ -21,6 +21,15 @@ _POOLS = """<?xml version="1.0"?>
   <pool name="rollup"><schedulingMode>FAIR</schedulingMode><weight>1</weight></pool>
 </allocations>
 """
+#: Only errors, on standard error: the rest is for those who develop Spark.
+_LOGGING = """rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = spark: %p %c{1}: %m%n%ex{short}
+"""
 
 
 def spark_settings(made_dir: Path, *, driver_memory_mb: int) -> dict[str, str]:
@@ -48,7 +57,7 @@ def spark_settings(made_dir: Path, *, driver_memory_mb: int) -> dict[str, str]:
         # An idle query looks for news this often; the default of 10 ms keeps a core busy with nothing.
         "spark.sql.streaming.pollingDelay": "200ms",
         "spark.scheduler.mode": "FAIR",
-        "spark.scheduler.allocation.file": _pools_file(made_dir).as_uri(),
+        "spark.scheduler.allocation.file": _made(made_dir, "pools.xml", _POOLS).as_uri(),
         "spark.driver.memory": f"{driver_memory_mb}m",
         # Otherwise the driver listens on whatever address the machine's name leads to.
         "spark.driver.bindAddress": "127.0.0.1",
@@ -59,7 +68,9 @@ def spark_settings(made_dir: Path, *, driver_memory_mb: int) -> dict[str, str]:
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.warehouse.dir": str(made_dir / "warehouse"),
         "spark.local.dir": str(made_dir / "scratch"),
-        "spark.log.level": "ERROR",
+        "spark.driver.defaultJavaOptions": (
+            f"-Dlog4j2.configurationFile={_made(made_dir, 'log4j2.properties', _LOGGING)}"
+        ),
     }
 
 
@@ -90,6 +101,8 @@ def open_spark(
     os.environ["JAVA_HOME"] = str(home)
     os.environ.update(variables)
     # Workers must be this very Python, with the packages of this environment.
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName(app_name).master(master)
     settings = spark_settings(made_dir, driver_memory_mb=driver_memory_mb)
@@ -105,8 +118,8 @@ def open_spark(
         spark.stop()
 
 
-def _pools_file(made_dir: Path) -> Path:
-    path = made_dir / "pools.xml"
+def _made(made_dir: Path, name: str, text: str) -> Path:
+    path = made_dir / name
     made_dir.mkdir(parents=True, exist_ok=True)
-    path.write_text(_POOLS, encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     return path

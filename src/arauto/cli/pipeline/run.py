@@ -1,0 +1,145 @@
+"""`arauto pipeline run`: archive, roll up and correlate beside a node, until stopped."""
+
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from arauto.cli.console import errors
+from arauto.cli.pipeline.common import ConfigFile, DataDir, Master, read_config, starting_spark
+from arauto.config.addresses import admin_url, lake_dir
+from arauto.config.base import secret_values
+from arauto.config.schema import Config
+from arauto.telemetry.log import configure_logging
+
+if TYPE_CHECKING:
+    from arauto.pipeline.metrics import PipelineMetrics
+    from arauto.pipeline.runner import Pipeline
+
+__all__ = ["run"]
+
+_Seconds = Annotated[
+    float, typer.Option(min=0, metavar="N", help="Stop after N seconds; 0 = on Ctrl-C.")
+]
+_PICTURES_PER_S = 1
+
+
+def run(
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
+    master: Master = "",
+    seconds: _Seconds = 0.0,
+) -> None:
+    """Keep the lake up to date, publish roll-ups, and run the correlation rules of all hubs.
+
+    Reads the node's configuration: `admin.token` must be set there (or in ARAUTO_ADMIN__TOKEN) for results to
+    reach the node. One pipeline per lake.
+
+    Example: arauto pipeline run --config config.yaml
+
+    Exit code 0: stopped as asked. 1: could not start.
+    """
+    console = errors()
+    settings = read_config(config, data_dir)
+    configure_logging(
+        level="warning" if console.is_terminal else settings.debug.level,
+        format="console" if console.is_terminal else settings.debug.format,
+        secrets=secret_values(settings),
+    )
+    with starting_spark(settings, "arauto-pipeline", console, master=master) as context:
+        # Only now: they need Spark to be there.
+        from arauto.pipeline.context import only_writer
+        from arauto.pipeline.metrics import PipelineMetrics
+        from arauto.pipeline.runner import Pipeline
+
+        metrics = PipelineMetrics()
+        with only_writer(lake_dir(settings)):
+            pipeline = Pipeline(context, settings.admin.token, metrics)
+            _introduce(console, settings)
+            if settings.pipeline.metrics_port:
+                metrics.serve(settings.pipeline.metrics_host, settings.pipeline.metrics_port)
+            pipeline.start()
+            try:
+                _wait(console, pipeline, metrics, seconds)
+            finally:
+                with console.status("stopping after the batches that run …"):
+                    pipeline.stop()
+    console.print(Text("stopped", style="dim"))
+
+
+def _introduce(console: Console, config: Config) -> None:
+    console.print(Text.assemble(("pipeline  ", "bold"), "archive, roll-ups, rules"))
+    console.print(Text.assemble(("  lake     ", "bold"), str(Path(lake_dir(config)))))
+    if config.admin.token:
+        console.print(Text.assemble(("  node     ", "bold"), admin_url(config)))
+    else:
+        said = "admin.token is not set: results stay in the lake, and no rules run"
+        console.print(Text.assemble(("  node     ", "bold"), (said, "yellow")))
+    if config.pipeline.metrics_port:
+        port = f"http://{config.pipeline.metrics_host}:{config.pipeline.metrics_port}/metrics"
+        console.print(Text.assemble(("  metrics  ", "bold"), port))
+
+
+def _wait(
+    console: Console, pipeline: "Pipeline", metrics: "PipelineMetrics", seconds: float
+) -> None:
+    asked = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked.set())
+    if seconds:
+        threading.Timer(seconds, asked.set).start()
+    if not console.is_terminal:
+        asked.wait()
+        return
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        while not asked.wait(1 / _PICTURES_PER_S):
+            live.update(picture(pipeline, metrics), refresh=True)
+
+
+def picture(pipeline: "Pipeline", metrics: "PipelineMetrics") -> Table:
+    """How each part is doing."""
+    values = {
+        (sample.name.removeprefix("arauto_pipeline_"), sample.labels.get("query", "")): sample.value
+        for family in metrics.registry.collect()
+        for sample in family.samples
+    }
+    table = Table(box=None, header_style="dim")
+    table.add_column("")
+    for name in ("rows", "rows/s", "batches", "last batch", "waiting", "behind", "restarts"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for worker in pipeline.workers:
+        name = worker.name.removeprefix("pipeline-")
+        value = {key: number for (key, query), number in values.items() if query == name}
+        if name == "rollup":
+            cells = [
+                "",
+                "",
+                f"{values.get(('commits_followed_total', 'rollup'), 0):,.0f}",
+                "",
+                "",
+                "",
+            ]
+        else:
+            cells = [
+                f"{value.get('rows_total', 0):,.0f}",
+                f"{value.get('rows_per_second', 0):,.0f}",
+                f"{value.get('batches_total', 0):,.0f}",
+                f"{value.get('batch_seconds', 0):.1f} s",
+                _known(value.get("backlog_rows", -1), ""),
+                _known(value.get("watermark_lag_seconds", -1), " s"),
+            ]
+        said = f"{len(pipeline.rules.programs)} rules" if name == "rules" else ""
+        note = Text(worker.failure, style="red") if worker.failure else Text(said, style="dim")
+        table.add_row(name, *cells, f"{value.get('restarts_total', 0):,.0f}", note)
+    return table
+
+
+def _known(value: float, unit: str) -> str:
+    return f"{value:,.0f}{unit}" if value >= 0 else ""

@@ -1,0 +1,76 @@
+"""Work that goes on until it is told to stop, and starts again when it fails."""
+
+from collections.abc import Callable
+from threading import Event, Thread
+
+import structlog
+
+__all__ = ["Worker"]
+
+_log = structlog.get_logger(__name__)
+
+_FIRST_WAIT_S = 1.0
+_MOST_WAIT_S = 60.0
+#: A run that lasted this long counts as a success: the next failure is waited for shortly again.
+_STEADY_S = 120.0
+
+
+class Worker(Thread):
+    """Runs `work` in a thread of its own.
+
+    Args:
+        name: for logs and metrics.
+        work: returns only when `stop` is set; whatever it raises, it is called again after a while.
+        stop: set to end it.
+        on_restart: called before each further call.
+        now_s: a clock that never goes back.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[], None],
+        stop: Event,
+        on_restart: Callable[[str], None],
+        now_s: Callable[[], float],
+    ) -> None:
+        super().__init__(name=f"pipeline-{name}", daemon=True)
+        self._label = name
+        self._work = work
+        self._stop_event = stop
+        self._on_restart = on_restart
+        self._now_s = now_s
+        self.failure = ""
+        """What it failed with last, while it waits to start again."""
+
+    def run(self) -> None:
+        wait_s = _FIRST_WAIT_S
+        while not self._stop_event.is_set():
+            began_s = self._now_s()
+            try:
+                self._work()
+                self.failure = ""
+            except Exception as error:
+                # Whatever it was, the checkpoint has what was done, and the others go on.
+                if self._stop_event.is_set():
+                    return
+                self.failure = _first_line(error)
+                _log.error(
+                    "failed, and will be started again",
+                    query=self._label,
+                    wait_s=wait_s,
+                    error=self.failure,
+                )
+                if self._now_s() - began_s >= _STEADY_S:
+                    wait_s = _FIRST_WAIT_S
+                self._stop_event.wait(wait_s)
+                wait_s = min(wait_s * 2, _MOST_WAIT_S)
+                self._on_restart(self._label)
+
+
+def _first_line(error: Exception) -> str:
+    """What matters of an error; Spark's go on for pages."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    # An error of ours inside of Spark's says it best.
+    ours = [line for line in lines if "ArautoError: [" in line]
+    return (ours or lines or [type(error).__name__])[0].strip()[:500]

@@ -18,7 +18,7 @@ from arauto.admin.openapi import describe_api
 from arauto.admin.operations import Operations
 from arauto.admin.problems import problem_of, status_of
 from arauto.admin.records import Problem
-from arauto.admin.routes import analytics, hubs, live, node, parts, sessions, system
+from arauto.admin.routes import analytics, correlations, hubs, live, node, parts, sessions, system
 from arauto.admin.routes.system import Scrape, System
 from arauto.errors import ArautoError, Code
 from arauto.telemetry.counters import Counters
@@ -35,6 +35,7 @@ ROUTES: tuple[HTTPRouteHandler, ...] = (
     *parts.ROUTES,
     *live.ROUTES,
     *sessions.ROUTES,
+    *correlations.ROUTES,
     *analytics.ROUTES,
 )
 

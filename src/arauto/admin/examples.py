@@ -25,6 +25,14 @@ EXAMPLES: Final[dict[str, list[dict[str, Any]]]] = {
             ]
         }
     ],
+    "CorrelationBody": [
+        {
+            "text": "rule: large-order\nversion: 1\nfrom: {channels: ['orders:*']}\n"
+            "match: payload.total >= 1000\n"
+            "emit: {channel: 'alerts:orders', payload: {total: payload.total}}\n",
+            "enabled": True,
+        }
+    ],
     "RollupBody": [
         {
             "rows": [

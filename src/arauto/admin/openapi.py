@@ -33,6 +33,7 @@ _TAGS = (
     ("channels", "What is open now, and who is there."),
     ("messages", "Publish, and read the past."),
     ("sessions", "Look at sessions, end them, shut users out."),
+    ("correlations", "Rules that the data pipeline watches messages with."),
     ("analytics", "Traffic over time, as the data pipeline summed it up."),
 )
 

@@ -15,6 +15,9 @@ __all__ = [
     "ChannelPage",
     "ChannelSettingsInfo",
     "ChannelSettingsPage",
+    "CorrelationBody",
+    "CorrelationInfo",
+    "CorrelationPage",
     "Health",
     "History",
     "HubGauges",
@@ -145,6 +148,41 @@ class ChannelSettingsPage(_Record, frozen=True, kw_only=True):
     """Channels with settings of their own, in order of name."""
 
     items: list[ChannelSettingsInfo]
+    next: str
+    """Give this as `after` for the next page; "" on the last."""
+
+
+class CorrelationBody(_Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A correlation rule to register."""
+
+    text: str
+    """The rule, in YAML or JSON; see docs/topics/correlation.md."""
+    enabled: bool = True
+    """Whether the pipeline runs it."""
+
+
+class CorrelationInfo(_Record, frozen=True, kw_only=True):
+    """A correlation rule."""
+
+    hub: str
+    id: str
+    """The rule's name."""
+    text: str
+    """As it was registered."""
+    enabled: bool
+    """Whether the pipeline runs it."""
+    owner: str
+    """The user who registered it; "" if an administrator did."""
+    rule_version: int
+    """What the text says."""
+    version: str
+    """Changes with anything above."""
+
+
+class CorrelationPage(_Record, frozen=True, kw_only=True):
+    """Correlation rules in order of hub and id."""
+
+    items: list[CorrelationInfo]
     next: str
     """Give this as `after` for the next page; "" on the last."""
 

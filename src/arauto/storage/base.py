@@ -193,8 +193,8 @@ class Journal(Protocol):
 
 
 class SettingsStore(Protocol):
-    """Settings as JSON bytes by (kind, hub, id). `kind` is "hub", "rules", "namespace" or "channel";
-    for kind "hub" the id is "".
+    """Settings as JSON bytes by (kind, hub, id). `kind` is "hub", "rules", "namespace", "channel" or
+    "correlation"; for kind "hub" the id is "".
     """
 
     async def get(self, kind: str, hub: str, id: str) -> bytes | None: ...

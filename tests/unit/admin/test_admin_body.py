@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arauto.admin.examples import EXAMPLES
-from arauto.admin.records import Problem
+from arauto.admin.records import CorrelationBody, Problem
 from arauto.admin.rollups import RollupBody
 from arauto.codec.json_body import decode_body
 from arauto.errors import ArautoError, Code
@@ -111,6 +111,7 @@ def test_every_example_of_the_description_can_be_read(name: str) -> None:
         NamespaceSettings,
         ChannelSettings,
         PublishBody,
+        CorrelationBody,
         Problem,
         RollupBody,
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from arauto.admin.operations import checks
 from arauto.admin.operations.analytics import Analytics
 from arauto.admin.operations.changes import Changes
+from arauto.admin.operations.correlations import Correlations
 from arauto.admin.operations.hubs import Hubs
 from arauto.admin.operations.live import Live
 from arauto.admin.operations.parts import Parts
@@ -87,6 +88,7 @@ class Operations:
         )
         self.live = Live(env, states)
         self.sessions = Sessions(states, changes, revoked)
+        self.correlations = Correlations(store, states, changes)
         self.analytics = Analytics(storage.kv, clock)
         self.stats = Stats(states, env.hub.metrics, intervals, describe_node)
 

@@ -18,7 +18,7 @@ __all__ = ["Hubs"]
 
 #: Everything a hub's settings are made of; the hub itself goes last when all are deleted, so that a
 #: deletion that was cut short can be seen and repeated.
-_PARTS = ("channel", "namespace", "rules")
+_PARTS = ("channel", "namespace", "rules", "correlation")
 
 #: Sorts after every id: ids are valid UTF-8 without this noncharacter.
 _LAST_ID = "\U0010ffff"
@@ -88,7 +88,7 @@ class Hubs:
     async def delete(
         self, hub: str, *, by: str, force: bool = False, if_version: str = ANY_VERSION
     ) -> None:
-        """Delete a hub's settings with all its rules, namespaces and channel settings, and close it.
+        """Delete a hub's settings with all that was set inside it, and close it.
 
         What was stored in its channels stays, and is there again if a hub of that name is made.
 

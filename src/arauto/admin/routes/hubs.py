@@ -64,8 +64,8 @@ async def set_hub(
     "/v1/hubs/{hub:str}",
     operation_id="deleteHub",
     summary="Delete a hub",
-    description="Deletes its settings, rules, namespaces and channel settings, and closes it. What its "
-    "channels stored stays.",
+    description="Deletes its settings, rules, namespaces, channel settings and correlation rules, and closes "
+    "it. What its channels stored stays.",
     tags=["hubs"],
     responses=errors(404, 409),
 )

@@ -34,7 +34,8 @@ __all__ = [
     "write_rows",
 ]
 
-T0 = 1_790_000_000_000
+#: The start of an hour, so that windows are easy to see.
+T0 = 1_789_999_200_000
 MESSAGE, HEARTBEAT = 1, 8
 
 #: One rule of every kind.

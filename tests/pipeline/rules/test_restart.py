@@ -1,0 +1,71 @@
+"""Rules change, the checkpoint stays."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.pipeline.rules.support import heartbeat, message, programs, run_stream, write_rows
+
+_PAIR = """
+rule: {name}
+version: {version}
+sequence:
+  - {{as: one, where: "payload.step = '1'"}}
+  - {{as: two, where: "payload.step = '2'"}}
+within: 1h
+emit: {{channel: alerts, payload: {{n: one.payload.n}}}}
+"""
+_COUNT = """
+rule: counted
+version: 1
+count: {}
+window: 60s
+when: count >= 2
+emit: {channel: alerts, payload: {n: count}}
+"""
+
+
+def _pair(name: str, version: int = 1) -> str:
+    return _PAIR.format(name=name, version=version)
+
+
+def _step(seq: int, at_s: float, step: int) -> dict[str, object]:
+    return message(seq, round(at_s * 1_000), f'{{"step": "{step}", "n": {seq}}}')
+
+
+def test_rules_that_stay_go_on_and_new_versions_start_clean(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    inbox, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+
+    write_rows(inbox, [[_step(1, 1, 1)], [heartbeat(2, 20_000)]])
+    first = programs("---".join((_pair("stays"), _pair("changes"), _pair("goes"), _COUNT)))
+    assert run_stream(spark, inbox, first, checkpoint) == []
+
+    # A run without any rule loses nothing of the state either.
+    write_rows(inbox, [[_step(3, 30, 3)]])
+    assert run_stream(spark, inbox, [], checkpoint) == []
+
+    write_rows(inbox, [[_step(4, 40, 2)], [heartbeat(5, 200_000)]])
+    second = programs("---".join((_pair("stays"), _pair("changes", 2), _pair("new"), _COUNT)))
+    found = run_stream(spark, inbox, second, checkpoint)
+    # `counted` saw rows 1 and 4; row 3 came while it was not there.
+    assert sorted((row[3], row[11]) for row in found) == [("counted", '{"n":2}'), ("stays", '{"n":"1"}')]
+
+    # What `goes` remembered went at its deadline.
+    write_rows(inbox, [[heartbeat(6, 4_000_000)]])
+    assert run_stream(spark, inbox, second, checkpoint) == []
+    kept = (
+        spark.read.format("statestore")
+        .option("operatorId", "1")
+        .option("stateVarName", "rule")
+        .load(str(checkpoint / "v1"))
+    )
+    assert kept.count() == 0
+
+
+def test_rules_of_one_path_only_fire_all_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    write_rows(tmp_path / "in", [[_step(1, 1, 1), _step(2, 2, 2)], [heartbeat(3, 100_000)]])
+    for text, rule in ((_pair("alone"), "alone"), (_COUNT, "counted")):
+        found = run_stream(spark, tmp_path / "in", programs(text), tmp_path / rule)
+        assert [row[3] for row in found] == [rule]

@@ -136,7 +136,7 @@ def check(program: Program, feed: list[tuple[list[Event], int]]) -> None:
     assert len({match.id for match in matches}) == len(matches)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(cooled(sequences()), feeds())
 def test_sequences_are_found_as_in_the_whole_history(
     program: Program, feed: list[tuple[list[Event], int]]
@@ -144,7 +144,7 @@ def test_sequences_are_found_as_in_the_whole_history(
     check(program, feed)
 
 
-@settings(max_examples=1200, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(cooled(simple_rules()), feeds())
 def test_every_other_kind_is_found_as_in_the_whole_history(
     program: Program, feed: list[tuple[list[Event], int]]

@@ -1,0 +1,214 @@
+"""What a rule may say, and what an author is told if it says something else."""
+
+import json
+
+import pytest
+
+from arauto.correlation.document import load_rule, load_rules
+from arauto.errors import ArautoError, Code
+from arauto.storage.base import Kind
+
+HOLD = """\
+rule: spike
+version: 3
+from:
+  channels: ["prices:*"]
+  where: "payload.open = true"
+key: ["payload.symbol"]
+let:
+  p: "cast(payload.price as double)"
+hold:
+  start: "p >= 1.05 * base(p)"
+  for: 5m
+  base: last_stable
+emit:
+  channel: "alerts:fx"
+  payload: {symbol: key.symbol, from: base.p, to: last.p}
+  cooldown: 10m
+"""
+
+SEQUENCE = """\
+rule: cart
+key: [session]
+sequence:
+  - {as: add, where: "payload.type = 'add'", times: "1.."}
+  - {as: pay, where: "payload.type = 'pay'", absent: true}
+within: 30m
+emit: {channel: carts}
+"""
+
+COUNT = """\
+rule: many
+count: {of: payload.x}
+window: 1m
+every: 10s
+when: "sum(payload.x) > 5"
+emit: {channel: alerts, payload: {top: max, n: count()}}
+"""
+
+CHANGE = """\
+rule: sector
+change: {of: payload.p, abs_pct: ">= 2"}
+group: {by: payload.sector, member: payload.symbol}
+window: 2m
+when: "count(distinct member) >= 5 and same_sign_share >= 0.8"
+emit: {channel: alerts, payload: {sector: key.group, members: members}}
+"""
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(ArautoError) as caught:
+        load_rules(text)
+    assert caught.value.code == Code.BAD_RULE
+    return caught.value.message
+
+
+def test_a_rule_is_read_as_written() -> None:
+    rule = load_rule(HOLD)
+    assert (rule.name, rule.version, rule.kind) == ("spike", 3, "hold")
+    assert (rule.span_ms, rule.emit.cooldown_ms) == (300_000, 600_000)
+    assert rule.source.channels == ("prices:*",)
+    assert rule.text == HOLD
+
+
+def test_steps_carry_their_times_and_absence() -> None:
+    add, pay = load_rule(SEQUENCE).steps
+    assert (add.name, add.least, add.most, add.absent) == ("add", 1, None, False)
+    assert (pay.name, pay.absent) == ("pay", True)
+
+
+@pytest.mark.parametrize(
+    ("times", "bounds"), [("3", (3, 3)), ('"2..5"', (2, 5)), ('"2.."', (2, None))]
+)
+def test_times_are_a_number_or_a_range(times: str, bounds: tuple[int, int | None]) -> None:
+    step = load_rule(SEQUENCE.replace('"1.."', times)).steps[0]
+    assert (step.least, step.most) == bounds
+
+
+def test_a_counted_payload_value_is_a_number_only_if_the_rule_computes_with_it() -> None:
+    number = load_rule(COUNT).of
+    text = load_rule(
+        COUNT.replace("sum(payload.x) > 5", "count(distinct payload.x) > 5").replace(
+            "top: max, ", ""
+        )
+    ).of
+    assert number is not None
+    assert text is not None
+    assert (number.type, text.type) == ("number", "any")
+
+
+def test_a_file_holds_several_rules_and_errors_keep_their_line() -> None:
+    assert [rule.name for rule in load_rules(f"---\n{HOLD}---\n{COUNT}---\n")] == ["spike", "many"]
+    second_line = HOLD.count("\n") + 3
+    assert refusal(f"{HOLD}---\n{COUNT.replace('{of:', '{off:')}").startswith(
+        f"line {second_line},"
+    )
+
+
+def test_one_rule_is_asked_for_and_two_are_refused() -> None:
+    with pytest.raises(ArautoError, match="expected one rule, found 2"):
+        load_rule(f"{HOLD}---\n{COUNT}")
+    with pytest.raises(ArautoError, match="expected one rule, found 0"):
+        load_rule("")
+
+
+def test_a_name_is_used_once_in_a_file() -> None:
+    assert "twice" in refusal(f"{HOLD}---\n{HOLD}")
+
+
+def test_json_is_read_too_with_tabs_and_escaped_pairs() -> None:
+    document = {
+        "rule": "r",
+        "match": "payload.x = '\U0001f600'",
+        "emit": {"channel": "a"},
+    }
+    rule = load_rule(json.dumps(document, indent="\t"))
+    assert rule.steps[0].where.args[1].value == "\U0001f600"
+
+
+def test_without_a_payload_the_parts_of_the_key_are_emitted() -> None:
+    assert list(load_rule(SEQUENCE).emit.payload) == ["session"]
+
+
+def test_kinds_have_the_numbers_of_the_journal() -> None:
+    rule = load_rule(
+        "rule: r\nfrom: {kinds: [session_end, message]}\nmatch: 'true'\nemit: {channel: a}"
+    )
+    assert rule.source.kinds == (Kind.MESSAGE, Kind.SESSION_END)
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "said"),
+    [
+        (HOLD, "version: 3", "version: 0", "line 2, column 10: version: expected a whole number"),
+        (HOLD, "version: 3", "verson: 3", "line 2, column 1: verson: unknown field; did you mean"),
+        (HOLD, "  for: 5m\n", "", "hold.for: missing; how long it has to hold"),
+        (HOLD, "for: 5m", "for: 8d", "line 11, column 8: hold.for: a duration here lies between"),
+        (HOLD, "for: 5m", "for: 300", "expected a duration such as 500ms"),
+        (HOLD, "for: 5m", "fr: 5m", "hold.fr: unknown field; did you mean for?"),
+        (HOLD, "rule: spike\n", "", "rule: missing"),
+        (HOLD, "rule: spike", "rule: 'sp ike'", "line 1, column 7: rule: rule is 1-64 of"),
+        (HOLD, '["payload.symbol"]', "[]", "key: expected a list of expressions"),
+        (HOLD, '["payload.symbol"]', "[simbol]", "key[0]: simbol is not known here"),
+        (
+            HOLD,
+            "payload.price as double",
+            "payload.price as int",
+            "line 8, column 6: let.p: cast takes",
+        ),
+        (HOLD, "  p:", "  user:", "let.user: a name has"),
+        (HOLD, "base: last_stable", "base: mean", "hold.base: expected last_stable"),
+        (HOLD, "  base: last_stable\n", "", "base() is not a function"),
+        (HOLD, "prices:*", "prices *", "from.channels[0]: a channel name has no white space"),
+        (HOLD, '"payload.open = true"', "channel", "from.where: a condition needs true or false"),
+        (HOLD, '"alerts:fx"', '"alerts:*"', "emit.channel: a channel name has no wildcards"),
+        (HOLD, "key.symbol", "key.color", "not a part of the key; they are key.symbol"),
+        (HOLD, "to: last.p", "to: lst.p", "emit.payload.to: lst is not known here"),
+        (HOLD, "emit:", "emitted:", "unknown field; did you mean emit?"),
+        (HOLD, "hold:\n", "hold: 5\nxold:\n", "xold: unknown field; did you mean hold?"),
+        (HOLD, "5m", "&a 5m", "anchors and aliases"),
+        (HOLD, "5m", "!!str 5m", "tags (!) are not used here"),
+        (HOLD, "key:", "rule: x\nkey:", "written twice"),
+        (SEQUENCE, "within: 30m\n", "", "within: missing; how long it may take"),
+        (SEQUENCE, "within: 30m", "within: 9999999d", "within: a duration here lies between"),
+        (SEQUENCE, "within: 30m", "within: 30m\nwindow: 1m", "window: has no meaning for sequence"),
+        (SEQUENCE, '"1.."', '"5..2"', "sequence[0].times: from least to most"),
+        (SEQUENCE, '"1.."', '"some"', "sequence[0].times: expected 3"),
+        (SEQUENCE, '"1.."', '"0.."', "sequence[0]: the first step has to happen"),
+        (SEQUENCE, "as: pay", "as: add", "sequence[1].as: a name of its own"),
+        (SEQUENCE, "as: pay", "as: last", "sequence[1].as: a name of its own"),
+        (SEQUENCE, "absent: true", "absent: maybe", "sequence[1].absent: expected true or false"),
+        (SEQUENCE, "emit:", "skip: never\nemit:", "skip: expected past_last or to_next"),
+        (SEQUENCE, "rule: cart", "rule: cart\nmatch: 'true'", "found match and sequence"),
+        (COUNT, "window: 1m", "window: 10ms", "window: a duration here lies between 1000ms"),
+        (COUNT, "every: 10s", "every: 2m", "every: longer than the window"),
+        (COUNT, "every: 10s", "every: 7s", "every: the window is 1 to 120 times this"),
+        (COUNT, "sum(payload.x) > 5", "sum(payload.y) > 5", "has one value, its `of`"),
+        (COUNT, "{of: payload.x}", "{}", "sum is not known here; known here: count"),
+        (COUNT, "top: max", "top: payload.x", "payload is not known here"),
+        (CHANGE, '">= 2"', '"about 2"', 'change.abs_pct: expected ">= 2"'),
+        (CHANGE, "group: {by: payload.sector, member: payload.symbol}\n", "", "group: missing"),
+        (CHANGE, "same_sign_share", "same_share", "did you mean same_sign_share?"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(text: str, old: str, new: str, said: str) -> None:
+    assert old in text
+    message = refusal(text.replace(old, new, 1))
+    assert said in message
+    assert message.startswith("line ")
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "just text", "rule: [", "\x00", "rule: r", "a: 1\n- b"])
+def test_text_that_is_no_rule_is_refused(text: str) -> None:
+    assert refusal(text)
+
+
+def test_a_rule_has_at_most_so_many_bytes_and_steps() -> None:
+    assert "at most 65536 bytes" in refusal(HOLD + "#" * 65_536)
+    many = "\n".join('  - {where: "true"}' for _ in range(17))
+    text = f"rule: r\nall_of:\n{many}\nwithin: 1s\nemit: {{channel: a}}"
+    assert "more than 16 steps" in refusal(text)
+
+
+def test_a_deep_document_is_refused() -> None:
+    assert "levels deep" in refusal("rule: " + "[" * 200 + "]" * 200)

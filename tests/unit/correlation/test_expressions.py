@@ -1,0 +1,259 @@
+"""Expressions: what they give, what SQL they become, and what is refused."""
+
+import math
+from typing import Any
+
+import pytest
+
+from arauto.correlation.coercion import ExpressionError
+from arauto.correlation.expression import Value, walk
+from arauto.correlation.interpreter import evaluate, json_of
+from arauto.correlation.javatext import java_double
+from arauto.correlation.parsing import parse
+from arauto.correlation.scope import Scope
+from arauto.correlation.sql import channels_sql, to_sql
+
+TEXT = (
+    '{"s": "Ab", "n": 2.5, "i": 7, "neg": -3, "t": true, "z": null, "zero": 0, "o": {"k": ["x", {"y": 1}]},'
+    ' "word": "1d", "under": "1_0", "space": " 1", "odd name": "o", "num": "12.50"}'
+)
+ROW: dict[str, Any] = {
+    "hub": "shop",
+    "channel": "prices:eur",
+    "user": "ana",
+    "session": "s1",
+    "kind": 1,
+    "content_type": "application/json",
+    "id": "m1",
+    "key": "",
+    "headers": {"x-a": "b"},
+    "text": TEXT,
+    "json": json_of(TEXT),
+}
+
+
+def value(expression: str, **columns: Any) -> Value:
+    return evaluate(parse(expression, Scope()), {**ROW, **columns})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("payload.s", "Ab"),
+        ("payload.n", "2.5"),
+        ("payload.i", "7"),
+        ("payload.t", "true"),
+        ("payload.z", None),
+        ("payload.missing", None),
+        ("payload.o.k[0]", "x"),
+        ("payload.o.k[1].y", "1"),
+        ("payload.o.k[9]", None),
+        ("payload.o.k.y", None),
+        ("payload.o", '{"k":["x",{"y":1}]}'),
+        ("payload['odd name']", "o"),
+        ("payload.`odd name`", "o"),
+        ("headers['x-a']", "b"),
+        ("headers.nothing", None),
+        ("kind", "message"),
+        ("payload.n > 2", True),
+        ("payload.n = 2.50", True),
+        ("payload.num = 12.5", True),
+        ("payload.num = '12.5'", False),
+        ("payload.t = true", True),
+        ("payload.word > 0", None),
+        ("payload.under > 0", None),
+        ("payload.space > 0", None),
+        ("payload.s > 0", None),
+        ("not (payload.s > 0)", None),
+        ("payload.s > 0 or true", True),
+        ("payload.s > 0 and false", False),
+        ("payload.s > 0 and true", None),
+        ("payload.s > 0 or false", None),
+        ("payload.z is null", True),
+        ("payload.s is not null", True),
+        ("1 / payload.zero", None),
+        ("7 % payload.zero", None),
+        ("payload.neg % 2", -1.0),
+        ("payload.i - 2 * 3", 1.0),
+        ("-payload.i", -7.0),
+        ("channel in ('a', 'prices:eur')", True),
+        ("payload.z in ('a')", None),
+        ("payload.s in ('a', payload.z)", None),
+        ("payload.s in ('Ab', payload.z)", True),
+        ("payload.s not in ('a')", True),
+        ("payload.i between 7 and 8", True),
+        ("payload.i not between 7 and 8", False),
+        ("payload.i between payload.z and 6", False),
+        ("channel like 'prices:_ur'", True),
+        ("channel like 'p%s:%'", True),
+        ("channel like '%.%'", False),
+        ("channel not like 'x%'", True),
+        ("payload.z like 'x%'", None),
+        ("lower(payload.s) || upper('x')", "abX"),
+        ("payload.z || 'x'", None),
+        ("length(payload.s)", 2.0),
+        ("coalesce(payload.z, payload.s)", "Ab"),
+        ("coalesce(payload.z, 1)", 1.0),
+        ("abs(payload.neg)", 3.0),
+        ("round(2.5)", 3.0),
+        ("round(-2.5)", -3.0),
+        ("round(1.005, 2)", 1.01),
+        ("floor(-2.5)", -3.0),
+        ("ceil(2.1)", 3.0),
+        ("floor(1e18 * 1e18)", None),
+        ("if(payload.i > 5, 'big', 'small')", "big"),
+        ("if(payload.z > 5, 'big', 'small')", "small"),
+        ("case when payload.i = 1 then 'one' when payload.i = 7 then 'seven' end", "seven"),
+        ("case when false then 1 end", None),
+        ("cast(payload.i as string) = '7'", True),
+        ("cast(7 as string)", "7"),
+        ("cast(0.1 + 0.2 as string)", "0.3"),
+        ("cast(-0.0 as string)", "0"),
+        ("cast(1e18 * 1e18 as string)", None),
+        ("cast(true as string)", "true"),
+        ("cast('TRUE' as boolean)", True),
+        ("cast('yes' as boolean)", None),
+        ("cast('1e3' as double)", 1000.0),
+        ("cast('+.5' as double)", 0.5),
+        ("cast('1.' as double)", 1.0),
+        ("cast('' as double)", None),
+        ("cast('1\\n' as double)", None),
+        ("cast('NaN' as double)", None),
+        ("cast('\u0661' as double)", None),
+        ("cast('1e999' as double) > 1e18", True),
+        ("'b' > 'a'", True),
+        ("null = 1", None),
+    ],
+)
+def test_an_expression_gives(text: str, expected: Value) -> None:
+    found = value(text)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+def test_numbers_that_are_none_are_ordered_as_spark_orders_them() -> None:
+    infinity = "cast('1e999' as double)"
+    assert value(f"{infinity} - {infinity} > {infinity}") is True
+    assert value(f"{infinity} - {infinity} = {infinity} - {infinity}") is True
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[1,]", '{"a": 1, "a": 2}', "NaN", "", "{'a': 1}", "[" * 100_000]
+)
+def test_text_that_is_not_json_has_no_paths(text: str) -> None:
+    assert json_of(text) is None
+    assert value("payload.a", text=text, json=json_of(text)) is None
+    assert value("payload", text=text) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (1.5, "1.5"),
+        (1000.0, "1000.0"),
+        (1e7, "1.0E7"),
+        (100000000.5, "1.000000005E8"),
+        (1e-4, "1.0E-4"),
+        (0.001, "0.001"),
+        (-0.0, "-0.0"),
+        (123456.75, "123456.75"),
+        (1.2345678912345679e8, "1.2345678912345679E8"),
+        (math.inf, '"Infinity"'),
+    ],
+)
+def test_numbers_are_written_as_java_writes_them(number: float, text: str) -> None:
+    assert java_double(number) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "sql"),
+    [
+        ("payload.a > 1", "(try_cast(regexp_extract(get_json_object(`json`, '$[\\'a\\']'), "),
+        ("payload.a[0].b", "get_json_object(`json`, '$[\\'a\\'][0][\\'b\\']')"),
+        ("payload.a[0]", "nullif(get_json_object(`json`, '$[\\'a\\'][0]'), 'null')"),
+        ("payload", "`text`"),
+        ("1 / 2", "try_divide(1.0D, 2.0D)"),
+        ("1 % 2", "try_mod(1.0D, 2.0D)"),
+        ("headers.x", "try_element_at(`headers`, 'x')"),
+        ("user = 'a\\'; drop table x; --'", "(`user` = 'a\\'; drop table x; --')"),
+        ("user = '\\\\'", "(`user` = '\\\\')"),
+        ("user = '\\n'", "(`user` = '\\u000a')"),
+        ("-1", "(- 1.0D)"),
+    ],
+)
+def test_sql_never_raises_and_quotes_everything(text: str, sql: str) -> None:
+    assert to_sql(parse(text, Scope())).startswith(sql)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sql"),
+    [
+        ("*", "(true)"),
+        ("a:b", "((`channel` = 'a:b'))"),
+        ("a:*", "(startswith(`channel`, 'a:'))"),
+        ("/a", "((`channel` = '/a' OR startswith(`channel`, '/a/')))"),
+        ("/", "((`channel` = '/' OR startswith(`channel`, '/')))"),
+        ("a.:#", "((`channel` RLIKE '(?s)^a\\\\x{2e}\\\\x{3a}[^:]+\\\\z'))"),
+    ],
+)
+def test_channel_patterns_become_sql(pattern: str, sql: str) -> None:
+    assert channels_sql((pattern,)) == sql
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "not empty"),
+        ("x", "x is not known here"),
+        ("chanel = 'a'", "did you mean channel?"),
+        ("payload.a = ", "cannot be read"),
+        ("channel > 5", "> mixes a number and text"),
+        ("channel + 1", "+ needs a number, not text"),
+        ("lower(5)", "lower needs text, not a number"),
+        ("not 5", "not needs true or false, not a number"),
+        ("true > false", "does not compare true with false"),
+        ("cast(5 as boolean)", "a number cannot be cast to boolean"),
+        ("cast(true as double)", "cannot be cast to a number"),
+        ("cast(channel as date)", "cast takes double, string or boolean"),
+        ("if(true, 1, 'a')", "case mixes a number and text"),
+        ("(select 1)", "subquery is not allowed"),
+        ("channel in (select 1)", "is not allowed"),
+        ("exists(select 1)", "is not allowed"),
+        ("channel rlike '(a+)+'", "regexplike is not allowed"),
+        ("java_method('a', 'b')", "is not a function"),
+        ("reflect('java.lang.Runtime', 'exit')", "is not a function"),
+        ("current_timestamp()", "is not allowed"),
+        ("user = 'a'; drop table x", "is not allowed"),
+        ("user = 'it''s'", "write \\' for a quote"),
+        ("user u", "alias is not allowed"),
+        ("base(payload.p)", "base() is not a function"),
+        ("count()", "count is not known here"),
+        ("channel.x", "channel has no parts"),
+        ("headers.a.b", "a header is written headers.name"),
+        ("payload['a\\'b']", "a name in a path has no quotes"),
+        ("payload['*']", "a name in a path has no quotes"),
+        ("payload[-1]", "only names can have parts"),
+        ("payload.a[99999]", "only names can have parts"),
+        ("round(1.5, 99)", "round takes 0 to 10"),
+        ("channel like user", "like takes a pattern in quotes"),
+        ("channel like '%a%b%c%d%'", "a pattern of like has at most"),
+        ("1e300 > 1", "numbers go up to 1e18"),
+        ("'a' is true", "is takes null"),
+        ("(" * 33 + "1" + ")" * 33, "nested more than 32"),
+        ("not " * 40 + "true", "nested more than 32"),
+        ("1" + " + 1" * 499, "longer than 1000 characters"),
+    ],
+)
+def test_what_is_not_allowed_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        parse(text, Scope())
+    assert said in caught.value.message
+
+
+def test_names_cannot_be_used_to_grow_an_expression_without_end() -> None:
+    lets = {"a0": parse("payload.x", Scope())}
+    lets["a1"] = parse(f"coalesce({', '.join(['a0'] * 200)})", Scope(lets=lets))
+    assert len(walk(lets["a1"])) == 201
+    assert parse("a1 || a1", Scope(lets=lets))
+    with pytest.raises(ExpressionError, match="more than 500 parts or 64 levels"):
+        parse("a1 || a1 || a1", Scope(lets=lets))

@@ -11,13 +11,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from arauto.config.addresses import admin_url, segments_dir
 from arauto.errors import ArautoError
 from arauto.pipeline.archive.bronze import take
-from arauto.pipeline.archive.follow import follow, to_silver
+from arauto.pipeline.archive.follow import DERIVED, follow
 from arauto.pipeline.context import Context
 from arauto.pipeline.feed import journal_stream, journal_url, segments_stream
-from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.metrics import PipelineMetrics, ProgressListener
 from arauto.pipeline.node_api import NodeApi
-from arauto.pipeline.rollup.partial import partial_rollups
 from arauto.pipeline.rollup.serve import Destination, serve
 from arauto.pipeline.rules.deliver import Delivery
 from arauto.pipeline.rules.registry import RuleSet, rule_set
@@ -84,12 +82,12 @@ class Pipeline:
             worker.join(_STOP_WAIT_S)
         self._spark.streams.removeListener(self._listener)
 
-    def backfill(self) -> int:
-        """Take in all there is now, once; how many bronze commits that were."""
+    def backfill(self) -> None:
+        """Take in all there is now, once."""
         self._segments.mkdir(parents=True, exist_ok=True)
         query = self._start_archive(available_now=True)
         query.awaitTermination()
-        return self._follow_all()
+        self._follow_all()
 
     # --- archive -----------------------------------------------------------------------------------
 
@@ -132,14 +130,12 @@ class Pipeline:
             self._archived.wait(self._settings.rollup_interval_s)
             self._archived.clear()
 
-    def _follow_all(self) -> int:
-        silver = follow(self._lake, "silver", to_silver)
-        self._metrics.followed.labels("silver").inc(silver)
-        rolled = follow(self._lake, "rollup", _to_rollup)
-        self._metrics.followed.labels("rollup").inc(rolled)
-        if self._token:
-            self._serve()
-        return silver
+    def _follow_all(self) -> None:
+        """Bring all derived tables up to date."""
+        for name in DERIVED:
+            self._metrics.followed.labels(name).inc(follow(self._lake, name))
+            if name == "rollup_5m" and self._token:
+                self._serve()
 
     def _serve(self) -> None:
         settings = self._settings
@@ -234,7 +230,3 @@ class Pipeline:
 
     def _count_restart(self, name: str) -> None:
         self._metrics.restarts.labels(name).inc()
-
-
-def _to_rollup(lake: Lake, rows: DataFrame, number: int) -> None:
-    lake.table("rollup_5m").append(partial_rollups(rows), query="rollup", batch_id=number)

@@ -105,7 +105,10 @@ def _wait(
 def picture(pipeline: "Pipeline", metrics: "PipelineMetrics") -> Table:
     """How each part is doing."""
     values = {
-        (sample.name.removeprefix("arauto_pipeline_"), sample.labels.get("query", "")): sample.value
+        (
+            sample.name.removeprefix("arauto_pipeline_"),
+            next(iter(sample.labels.values()), ""),
+        ): sample.value
         for family in metrics.registry.collect()
         for sample in family.samples
     }

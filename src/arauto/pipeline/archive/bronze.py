@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import msgspec
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
@@ -10,7 +12,7 @@ from arauto.errors import ArautoError, Code
 from arauto.pipeline.lake.coverage import Coverage, count, merge, overlap
 from arauto.pipeline.lake.table import Table, Written
 
-__all__ = ["Taken", "take"]
+__all__ = ["Taken", "batches_of", "take"]
 
 #: Ranges of one batch that are told apart; a feed with more holes than this is not a journal.
 _RANGES_MAX = 10_000
@@ -24,6 +26,22 @@ class Taken:
     duplicates: int = 0
     """Rows that were in the lake already, or twice in the batch; left out."""
     coverage: Mapping[str, Coverage] = field(default_factory=dict)
+
+
+def batches_of(query: str, checkpoint: Path) -> str:
+    """The name under which the batches of a streaming query are committed: of this very checkpoint.
+
+    Batches are numbered from 0 in every checkpoint. If one is lost, the numbers come again with other
+    rows, which must not be taken for batches that are done.
+
+    Raises:
+        ArautoError: LAKE_CORRUPT, the checkpoint cannot be read.
+    """
+    try:
+        known = msgspec.json.decode((checkpoint / "metadata").read_bytes(), type=dict[str, str])
+        return f"{query}@{known['id'].partition('-')[0]}"
+    except (OSError, msgspec.DecodeError, KeyError) as error:
+        raise ArautoError(Code.LAKE_CORRUPT, f"checkpoint {checkpoint}: {error}") from error
 
 
 def take(table: Table, frame: DataFrame, query: str, batch_id: int) -> Taken | None:
@@ -42,19 +60,20 @@ def take(table: Table, frame: DataFrame, query: str, batch_id: int) -> Taken | N
     known = {node: overlap(ranges, seen.get(node, ())) for node, ranges in batch.items()}
     duplicates = 0
     if not whole or any(known.values()):
-        written, batch, duplicates = _take_apart(table, written, seen, query, batch_id)
+        written, batch, duplicates = _take_apart(table, written, known, query, batch_id)
     table.commit(
         written,
         query,
         batch_id,
         coverage=batch,
+        kinds=sorted({kind for row in nodes for kind in row.kinds}),
         notes={"duplicates": duplicates} if duplicates else {},
     )
     return Taken(written.rows, duplicates, batch)
 
 
 def _nodes(rows: DataFrame) -> list[Row]:
-    """Per node: first and last seq, rows, and different seqs. As many rows as there are nodes."""
+    """Per node: first and last seq, rows, different seqs, and kinds. As many rows as there are nodes."""
     return (
         rows.groupBy("node")
         .agg(
@@ -62,18 +81,19 @@ def _nodes(rows: DataFrame) -> list[Row]:
             F.max("seq").alias("last"),
             F.count("*").alias("rows"),
             F.countDistinct("seq").alias("places"),
+            F.collect_set("kind").alias("kinds"),
         )
         .collect()
     )
 
 
 def _take_apart(
-    table: Table, written: Written, seen: Mapping[str, Coverage], query: str, batch_id: int
+    table: Table, written: Written, known: Mapping[str, Coverage], query: str, batch_id: int
 ) -> tuple[Written, dict[str, Coverage], int]:
     """Write the batch again without what is there already, and find out exactly what it covers."""
     rows = table.read_files(written.files)
     fresh = rows
-    for node, ranges in seen.items():
+    for node, ranges in known.items():
         for first, last in ranges:
             fresh = fresh.where(~((F.col("node") == node) & F.col("seq").between(first, last)))
     fresh = fresh.dropDuplicates(["node", "seq"])

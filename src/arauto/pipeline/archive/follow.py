@@ -1,68 +1,92 @@
-"""Derived tables: made from bronze commit by commit, each commit once, whatever happens in between.
+"""Derived tables: made from the commits of bronze, each commit once, whatever happens in between.
 
-A follower's place is the number of the last bronze commit it took, kept as the batch number of the tables
-it writes. There is nothing else to remember, so there is nothing that could disagree after a crash.
+How far a derived table has come is the batch number of its own last commit, which is the number of a bronze
+commit. Table and place change in one step, so there is nothing that could disagree after a crash; and each
+table has its own place, so none waits for another.
 """
 
-from collections.abc import Callable
-from itertools import groupby
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from arauto.pipeline.archive.silver import KINDS_OF, SILVER, quarantine
 from arauto.pipeline.lake.manifest import FileEntry, State
 from arauto.pipeline.lake.table import Lake
+from arauto.pipeline.rollup.partial import ROLLUP_KINDS, partial_rollups
 
-__all__ = ["FOLLOWERS", "Derive", "follow", "followed", "pending", "to_silver"]
+__all__ = ["DERIVED", "QUERY", "Derived", "follow", "pending", "untaken"]
 
-#: Commits taken in one go while catching up; bounds one step's size.
-_COMMITS_MAX = 50
-#: The tables by whose places the followers' progress is known.
-FOLLOWERS = {"silver": "quarantine", "rollup": "rollup_5m"}
-
-Derive = Callable[[Lake, DataFrame, int], None]
+QUERY = "journal"
+#: Rows taken in one step while catching up, about; bounds one step's time.
+_ROWS_MAX = 5_000_000
 
 
-def followed(lake: Lake, follower: str) -> int:
-    """The last bronze commit a follower took."""
-    return lake.table(FOLLOWERS[follower]).state().batches.get(follower, 0)
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """How a table is made of bronze rows."""
+
+    make: Callable[[DataFrame], DataFrame]
+    kinds: frozenset[int] | None
+    """The kinds of rows it is made of; None = any. A commit without them costs nothing."""
 
 
-def pending(state: State, after: int) -> list[tuple[int, list[FileEntry]]]:
-    """Files of batches committed later, by commit, oldest first."""
-    later = sorted(
-        (file for file in state.files.values() if file.commit > after), key=lambda f: f.commit
-    )
-    return [(number, list(files)) for number, files in groupby(later, key=lambda f: f.commit)]
+DERIVED: Mapping[str, Derived] = {
+    # First, because somebody looks at it live.
+    "rollup_5m": Derived(partial_rollups, ROLLUP_KINDS),
+    **{name: Derived(make, KINDS_OF[name]) for name, make in SILVER.items()},
+    "quarantine": Derived(quarantine, None),
+}
 
 
-def follow(lake: Lake, follower: str, derive: Derive) -> int:
-    """Take all bronze commits that are new to a follower; how many there were.
+def pending(
+    bronze: State, after: int, kinds: frozenset[int] | None = None
+) -> tuple[list[FileEntry], int]:
+    """(files of later batches with rows of these kinds, the last of their commits).
 
-    Args:
-        lake: the lake.
-        follower: its name.
-        derive: makes and commits the derived rows of some bronze rows, under a batch number. It is called
-            again with the same number and rows if it did not come to its end.
+    At least one commit; more as long as they stay within a step's size.
     """
-    bronze = lake.table("journal")
-    taken = 0
+    later = sorted(
+        (f for f in bronze.files.values() if f.commit > after and _concerns(f, kinds)),
+        key=lambda file: file.commit,
+    )
+    taken: list[FileEntry] = []
+    rows = 0
+    for file in later:
+        if rows + file.rows > _ROWS_MAX and taken and file.commit != taken[-1].commit:
+            break
+        taken.append(file)
+        rows += file.rows
+    return taken, taken[-1].commit if taken else after
+
+
+def follow(lake: Lake, name: str) -> int:
+    """Bring one derived table up to date; how many rows of bronze that took."""
+    bronze, table, derived = lake.table("journal"), lake.table(name), DERIVED[name]
+    rows = 0
     while True:
-        waiting = pending(bronze.state(), followed(lake, follower))[:_COMMITS_MAX]
-        if not waiting:
-            return taken
-        # One commit at a time keeps batch numbers and rows together; a repeated step is the same step.
-        for number, files in waiting:
-            derive(lake, bronze.read_files(files), number)
-            taken += 1
+        place = table.state().batches.get(QUERY, 0)
+        files, last = pending(bronze.state(), place, derived.kinds)
+        if not files:
+            return rows
+        frame = derived.make(bronze.read_files(files))
+        table.append(frame, query=QUERY, batch_id=last)
+        rows += sum(file.rows for file in files)
 
 
-def to_silver(lake: Lake, rows: DataFrame, number: int) -> None:
-    """Derive all silver tables from some bronze rows."""
-    kinds = {row.kind for row in rows.groupBy("kind").agg(F.lit(1)).collect()}
-    for name, make in SILVER.items():
-        if kinds & KINDS_OF[name]:
-            lake.table(name).append(make(rows), query="silver", batch_id=number)
-    # Last, and always: its place is the follower's.
-    lake.table("quarantine").append(quarantine(rows), query="silver", batch_id=number)
+def untaken(lake: Lake) -> frozenset[str]:
+    """Paths of bronze files that some derived table has yet to read; they must stay as they are."""
+    state = lake.table("journal").state()
+    waiting: set[str] = set()
+    for name, derived in DERIVED.items():
+        place = lake.table(name).state().batches.get(QUERY, 0)
+        waiting.update(
+            file.path
+            for file in state.files.values()
+            if file.commit > place and _concerns(file, derived.kinds)
+        )
+    return frozenset(waiting)
+
+
+def _concerns(file: FileEntry, kinds: frozenset[int] | None) -> bool:
+    return kinds is None or not file.kinds or not kinds.isdisjoint(file.kinds)

@@ -29,6 +29,8 @@ class FileEntry(_Record, frozen=True):
     max_ms: int
     first_hub: str = ""
     last_hub: str = ""
+    kinds: tuple[int, ...] = ()
+    """Of journal rows: the kinds there may be in it; () = any."""
     commit: int = 0
     """The batch's commit that added it; 0 for what was written anew from others. Who follows a table reads
     the files of each new commit, and never those that were only merged."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -73,9 +74,11 @@ class Table:
         batch_id: int,
         *,
         coverage: Mapping[str, Coverage] | None = None,
+        kinds: Sequence[int] = (),
         notes: Mapping[str, int] | None = None,
     ) -> bool:
         """Make a written batch count, also if it has no rows. Whether it was new."""
+        files = tuple(msgspec.structs.replace(file, kinds=tuple(kinds)) for file in written.files)
 
         def decide(state: State) -> Commit | None:
             if batch_id <= state.batches.get(query, -1):
@@ -86,7 +89,7 @@ class Table:
                 schema_version=self.schema.version,
                 query=query,
                 batch_id=batch_id,
-                added=written.files,
+                added=files,
                 coverage=coverage or {},
                 notes=notes or {},
             )

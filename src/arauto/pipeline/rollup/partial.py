@@ -11,10 +11,10 @@ from arauto.pipeline.archive.silver import text_of
 from arauto.pipeline.schemas import TABLES
 from arauto.storage.base import Kind
 
-__all__ = ["ALL_HUBS", "GAUGES", "SUMS", "WINDOW_MS", "merging", "partial_rollups"]
+__all__ = ["ALL_HUBS", "GAUGES", "ROLLUP_KINDS", "SUMS", "WINDOW_MS", "merging", "partial_rollups"]
 
 WINDOW_MS = 300_000
-_KINDS = tuple(
+ROLLUP_KINDS = frozenset(
     int(kind)
     for kind in (Kind.MESSAGE, Kind.SESSION_START, Kind.SESSION_END, Kind.ERROR, Kind.COUNTERS)
 )
@@ -66,7 +66,7 @@ def _valued(rows: DataFrame) -> DataFrame:
     detailed = kind.isin(int(Kind.SESSION_END), int(Kind.ERROR), int(Kind.COUNTERS))
     details = F.from_json(F.when(detailed, text_of(F.col("payload"))), _DETAILS)
     return (
-        rows.where(kind.isin(*_KINDS))
+        rows.where(kind.isin(*ROLLUP_KINDS))
         .withColumn("d", details)
         .select(
             _window(F.coalesce(F.timestamp_millis("d.startMs"), F.col("ts"))),

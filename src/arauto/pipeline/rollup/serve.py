@@ -66,17 +66,16 @@ def served(lake: Lake) -> int:
 
 
 def serve(lake: Lake, destination: Destination) -> int:
-    """Send the windows, hours and days that changed since the last time; how many commits that were.
+    """Send the windows, hours and days that changed since the last time; how many files of them there were.
 
     Raises:
         ArautoError: NODE_UNREACHABLE and what else the node may answer.
     """
     table = lake.table("rollup_5m")
-    new = pending(table.state(), served(lake))
-    if not new:
+    files, last = pending(table.state(), served(lake))
+    if not files:
         return 0
-    last = new[-1][0]
-    changed = table.read_files([file for _, files in new for file in files])
+    changed = table.read_files(files)
     starts = sorted(
         row.ms
         for row in changed.select(F.unix_millis("start").alias("ms"))
@@ -91,7 +90,7 @@ def serve(lake: Lake, destination: Destination) -> int:
         rows = rollup_rows(table.read(from_ms=first, to_ms=end), starts)
         _send(rows, destination, last)
     _remember(lake.root, last)
-    return len(new)
+    return len(files)
 
 
 def rollup_rows(partials: DataFrame, starts: Sequence[int]) -> DataFrame:

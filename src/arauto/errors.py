@@ -53,6 +53,7 @@ class Code(IntEnum):
     ANONYMOUS_DENIED = 2007  # the hub or channel refuses anonymous sessions
     ADMIN_DENIED = 2008  # the admin token is missing or wrong
     ORIGIN_DENIED = 2009  # the web page's origin is not on the allow-list
+    CALL_DENIED = 2010  # no grant lets this user call that method
 
     # 3xxx: limits
     RATE_LIMITED = 3000  # this session sends too many messages per second

@@ -304,6 +304,7 @@ class Node:
             self.sessions,
             allowed_origins=connection.allowed_origins,
             healthy=lambda: not self.stopping,
+            registry=self.operations.correlations,
         )
 
         async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -1,4 +1,6 @@
-"""The client HTTP API: publish with a token, and a health check. A plain ASGI application."""
+"""The client HTTP API: publish and register correlation rules with a token, and a health check. A plain ASGI
+application.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -7,6 +9,8 @@ from urllib.parse import parse_qs
 import msgspec
 
 from arauto.errors import ArautoError, Code
+from arauto.gateways.correlations import PATH as CORRELATIONS
+from arauto.gateways.correlations import CorrelationDesk, RuleRegistry
 from arauto.gateways.pages import Page, Pages
 from arauto.hub.refusals import Asker
 from arauto.session.environment import SessionEnvironment
@@ -23,15 +27,20 @@ _STATUS = {
     Code.TOKEN_INVALID: 401,
     Code.TOKEN_EXPIRED: 401,
     Code.UNAUTHENTICATED: 401,
+    Code.CALL_DENIED: 403,
+    Code.SUBSCRIBE_DENIED: 403,
+    Code.PUBLISH_DENIED: 403,
     Code.UNKNOWN_HUB: 404,
     Code.NOT_FOUND: 404,
+    Code.CONFLICT: 409,
+    Code.RATE_LIMITED: 429,
     Code.MESSAGE_TOO_LARGE: 413,
     Code.BATCH_TOO_LARGE: 413,
 }
 
 
 class Rest:
-    """`POST /v1/publish?hub=NAME` and `GET /healthz`."""
+    """`POST /v1/publish?hub=NAME`, `/v1/correlations/{id}?hub=NAME` and `GET /healthz`."""
 
     def __init__(
         self,
@@ -39,8 +48,10 @@ class Rest:
         *,
         allowed_origins: tuple[str, ...],
         healthy: Callable[[], bool],
+        registry: RuleRegistry,
     ) -> None:
         self._env = env
+        self._correlations = CorrelationDesk(env, registry)
         self._pages = Pages(env.directory, allowed_origins)
         self._healthy = healthy
 
@@ -78,6 +89,17 @@ class Rest:
             if method == "POST":
                 return 200, await self._publish(scope, headers, query, receive)
             raise ArautoError(Code.BAD_FIELD, "use POST here", field="method")
+        if path.startswith(CORRELATIONS):
+            if method == "OPTIONS":
+                return 204, b""
+            return await self._correlations.answer(
+                method,
+                query.get("hub", [""])[-1],
+                path.removeprefix(CORRELATIONS),
+                _token(headers),
+                await _body(receive) if method == "PUT" else b"",
+                _address(scope),
+            )
         raise ArautoError(Code.NOT_FOUND, "there is nothing at this address", field="path")
 
     async def _publish(
@@ -90,11 +112,11 @@ class Rest:
         # Read before the hub is asked for: a bad request must not make one.
         items = read_messages(await _body(receive))
         hub = await self._env.directory.get(query.get("hub", [""])[-1])
-        kind, _, token = headers.get(b"authorization", "").partition(" ")
+        token = _token(headers)
         caller = Caller(None)
-        if kind.lower() == "bearer" and token.strip():
+        if token:
             identity = await self._env.authenticator.authenticate(
-                hub.name, hub.state.settings, "", token.strip().encode(), _address(scope)
+                hub.name, hub.state.settings, "", token.encode(), _address(scope)
             )
             caller = Caller(identity)
             # It may have closed meanwhile.
@@ -118,7 +140,7 @@ class Rest:
         return [
             (b"access-control-allow-origin", origin.encode("latin-1")),
             (b"access-control-allow-headers", b"authorization, content-type"),
-            (b"access-control-allow-methods", b"POST"),
+            (b"access-control-allow-methods", b"GET, PUT, POST, DELETE"),
             (b"vary", b"Origin"),
         ]
 
@@ -128,6 +150,12 @@ def _query(scope: dict[str, Any]) -> dict[str, list[str]]:
         return parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10)
     except ValueError:
         raise ArautoError(Code.BAD_FIELD, "the query has too many fields", field="query") from None
+
+
+def _token(headers: dict[bytes, str]) -> str:
+    """The bearer token, or ""."""
+    kind, _, token = headers.get(b"authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
 
 
 def _address(scope: dict[str, Any]) -> str:

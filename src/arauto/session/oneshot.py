@@ -13,7 +13,7 @@ from arauto.codec.json_body import decode_body
 from arauto.codec.json_events import EVENT_TO_SHAPE
 from arauto.codec.json_requests import REQUEST_FROM_SHAPE
 from arauto.errors import ArautoError
-from arauto.flow.authorise import Granted, publish_refusal
+from arauto.flow.authorise import publish_refusal
 from arauto.hub.channel import Sender
 from arauto.hub.hub import Hub
 from arauto.hub.refusals import Asker
@@ -73,13 +73,13 @@ def published(outcomes: list[AckItem]) -> Published:
 
 
 class Caller:
-    """Who publishes: an identity, or nobody in particular. Implements `authorise.Who`."""
+    """Who asks: an identity, or nobody in particular. Implements `authorise.Who` and `correlate.Author`."""
 
     __slots__ = ("granted", "identity")
 
     def __init__(self, identity: Identity | None) -> None:
         self.identity = identity
-        self.granted: Granted | None = GrantSet(identity.grants) if identity is not None else None
+        self.granted = GrantSet(identity.grants) if identity is not None else None
 
     @property
     def user(self) -> str:

@@ -7,118 +7,36 @@ appears in the request's header and nowhere else: not in errors, not in `repr`, 
 
 import random
 import time
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
 import msgspec
 
 from arauto.errors import ArautoError, Code
-from arauto.limits import BATCH_LEN_MAX
+from arauto.pipeline.node_wire import (
+    CorrelationRecord,
+    Correlations,
+    History,
+    Outcome,
+    Outgoing,
+    Problem,
+    Published,
+    Retry,
+    batches,
+    error_of,
+)
 
 __all__ = ["CorrelationRecord", "NodeApi", "Outcome", "Outgoing", "Retry", "World", "batches"]
 
-#: A request's body stays well below `admin.bodyBytesMax`, whose default is 4 MiB.
-_BODY_BYTES_MAX = 2 * 1024 * 1024
-#: What a message's JSON takes beside its payload, at most nearly always.
-_FRAME_BYTES = 512
 _PAGE_LEN = 1_000
 _PAGES_MAX = 1_000
 _ROLLUPS_MAX = 1_000
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """How long to keep trying."""
-
-    attempts_max: int = 8
-    total_s: float = 30.0
-    first_s: float = 0.1
-    most_s: float = 5.0
-
-    def delay_s(self, attempt: int, chance: float) -> float:
-        """How long to wait after the `attempt`th failure (from 1): doubling, and spread by `chance`."""
-        most = min(self.most_s, self.first_s * 2.0 ** (attempt - 1))
-        return float(most * (0.5 + 0.5 * chance))
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A message to publish. Without an `id` a retry may publish it twice."""
-
-    channel: str
-    payload: bytes
-    content_type: str = ""
-    id: str = ""
-    key: str = ""
-    headers: Mapping[str, str] | None = None
-    ttl_ms: int = 0
-
-    def wire(self) -> dict[str, Any]:
-        """As the API wants it. Base64 keeps every payload byte for byte."""
-        item: dict[str, Any] = {"channel": self.channel, "base64": b64encode(self.payload).decode()}
-        more = {
-            "content_type": self.content_type,
-            "idempotency_key": self.id,
-            "key": self.key,
-            "headers": dict(self.headers or {}),
-            "ttl_ms": self.ttl_ms,
-        }
-        return item | {name: value for name, value in more.items() if value}
-
-    @property
-    def size_bytes(self) -> int:
-        """About how much of a request it takes."""
-        headers = sum(len(name) + len(value) for name, value in (self.headers or {}).items())
-        return len(self.payload) * 4 // 3 + len(self.channel) + headers + _FRAME_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one message."""
-
-    error: ArautoError | None = None
-    duplicate: bool = False
-    """It was published before, by an earlier attempt."""
-
-
-class CorrelationRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """A correlation rule as the node keeps it."""
-
-    hub: str
-    id: str
-    text: str
-    enabled: bool
-    version: str
-    """Changes with any part of it."""
-    rule_version: int = 0
-    owner: str = ""
-
-
-class _Problem(msgspec.Struct):
-    code: int
-    message: str
-    field: str = ""
-
-
-class _Item(msgspec.Struct):
-    duplicate: bool = False
-    error: _Problem | None = None
-
-
-class _Published(msgspec.Struct):
-    results: list[_Item]
-
-
-class _Correlations(msgspec.Struct):
-    items: list[CorrelationRecord]
-    next: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +83,7 @@ class NodeApi:
     def __repr__(self) -> str:
         return f"NodeApi({self.address!r})"
 
-    def __enter__(self) -> "NodeApi":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -207,10 +125,10 @@ class NodeApi:
             answer = self._once("POST", path, body)
         except ArautoError as error:
             return self._narrow_down(hub, messages, error)
-        results = self._read(answer, _Published).results
+        results = self._read(answer, Published).results
         if len(results) != len(messages):
             raise self._odd("gave another number of outcomes than there were messages")
-        return [Outcome(_error_of(item.error), item.duplicate) for item in results]
+        return [Outcome(error_of(item.error), item.duplicate) for item in results]
 
     def _narrow_down(
         self, hub: str, messages: Sequence[Outgoing], error: ArautoError
@@ -245,6 +163,22 @@ class NodeApi:
                 break
         return outcomes
 
+    def ids_since(self, hub: str, channel: str, from_ms: int, count_max: int = 1_000) -> set[str]:
+        """Idempotency ids of what a channel still has from then on, of the last messages at most."""
+        path = f"/v1/hubs/{quote(hub, safe='')}/history"
+        found: set[str] = set()
+        seen, until = 0, ""
+        while seen < count_max:
+            params = {"channel": channel, "fromMs": str(from_ms), "direction": "backward"}
+            answer = self._request("GET", path, params=params | ({"until": until} if until else {}))
+            page = self._read(answer, History)
+            found.update(message.idempotency_key for message in page.messages)
+            seen += len(page.messages)
+            if not page.messages or not page.more or page.next is None:
+                break
+            until = f"{page.next.epoch}-{page.next.offset}"
+        return found - {""}
+
     # --- settings and roll-ups ---------------------------------------------------------------------
 
     def messages_per_s(self, hub: str) -> int:
@@ -261,9 +195,7 @@ class NodeApi:
         after = ""
         for _ in range(_PAGES_MAX):
             params = {"limit": str(_PAGE_LEN)} | ({"after": after} if after else {})
-            page = self._read(
-                self._request("GET", "/v1/correlations", params=params), _Correlations
-            )
+            page = self._read(self._request("GET", "/v1/correlations", params=params), Correlations)
             found += page.items
             after = page.next
             if not after:
@@ -333,13 +265,13 @@ class NodeApi:
 
     def _refusal(self, answer: httpx.Response) -> ArautoError:
         try:
-            problem = msgspec.json.decode(answer.content, type=_Problem)
+            problem = msgspec.json.decode(answer.content, type=Problem)
         except msgspec.DecodeError:
             problem = None
         if answer.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
             # Said before the request was read; it may carry no number.
             return ArautoError(Code.MESSAGE_TOO_LARGE, "the request's body is too large")
-        known = _error_of(problem)
+        known = error_of(problem)
         if known is None:
             if answer.status_code >= 500:
                 return self._unreachable(f"HTTP {answer.status_code}")
@@ -371,34 +303,8 @@ class NodeApi:
         )
 
 
-def batches(messages: Iterable[Outgoing]) -> Iterator[list[Outgoing]]:
-    """Cut messages into requests the API takes, by number and by size. One too large goes alone."""
-    batch: list[Outgoing] = []
-    size_bytes = 0
-    for message in messages:
-        more_bytes = message.size_bytes
-        if batch and (len(batch) == BATCH_LEN_MAX or size_bytes + more_bytes > _BODY_BYTES_MAX):
-            yield batch
-            batch, size_bytes = [], 0
-        batch.append(message)
-        size_bytes += more_bytes
-    if batch:
-        yield batch
-
-
 def _passes(outcome: Outcome) -> bool:
     return outcome.error is not None and outcome.error.retryable
-
-
-def _error_of(problem: _Problem | None) -> ArautoError | None:
-    if problem is None:
-        return None
-    try:
-        code = Code(problem.code)
-    except ValueError:
-        # A newer node may know more numbers; what it says is still worth reading.
-        return ArautoError(Code.SERVER_ERROR, f"[{problem.code}] {problem.message}")
-    return ArautoError(code, problem.message, field=problem.field)
 
 
 def _checked_url(url: str) -> httpx.URL:

@@ -1,5 +1,6 @@
 """A session in which nothing can be reached but the views of one hub: the third check of a query."""
 
+from collections.abc import Collection
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -26,13 +27,19 @@ _SETTINGS = {
 
 
 def open_views(
-    lake: Lake, hub: str | None, *, from_ms: int | None = None, to_ms: int | None = None
+    lake: Lake,
+    hub: str | None,
+    *,
+    names: Collection[str] = VIEWS,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
 ) -> SparkSession:
     """Make a session with a view for each table.
 
     Args:
         lake: where the tables are.
         hub: whose rows the views show; None = all, for operators.
+        names: the views that are needed.
         from_ms: rows of this time on.
         to_ms: rows before this time.
 
@@ -46,7 +53,7 @@ def open_views(
         session.conf.set(name, value)
     _forget_functions(session)
     own = Lake(session, lake.root)
-    for name in VIEWS:
+    for name in names:
         frame = own.table(name).read(from_ms=from_ms, to_ms=to_ms, hub=hub)
         frame.createOrReplaceTempView(name)
     return session

@@ -99,8 +99,10 @@ def _sequence(rule: Fields, lets: dict[str, Expr]) -> Body:
     steps = []
     for n, item in enumerate(items):
         # What comes first has nothing to be compared with.
-        roles = (*names[: n + 1], "first", "last") if n else ()
-        steps.append(_step(item, f"sequence[{n}]", Scope(lets=lets, roles=roles), names[n], True))
+        known = names[: n + 1] if n else ()
+        roles = (*known, "first", "last") if n else ()
+        scope = Scope(lets=lets, roles=roles, steps=known)
+        steps.append(_step(item, f"sequence[{n}]", scope, names[n], True))
     first, last = steps[0], steps[-1]
     if first.absent or first.least == 0:
         raise bad_rule(items[0].place, "sequence[0]", "the first step has to happen")
@@ -115,7 +117,7 @@ def _sequence(rule: Fields, lets: dict[str, Expr]) -> Body:
     return {
         "steps": tuple(steps),
         "span_ms": _within(rule),
-        "skip": rule.choice("skip", ("past_last", "to_next")),
+        "skip": rule.choice("skip", ("past_last", "to_last", "to_next")),
         "strict": rule.choice("next", ("relaxed", "strict")) == "strict",
     }
 

@@ -4,8 +4,10 @@ A slot is a value that every event of the rule carries. The largest parts of an 
 the row are computed in SQL and put into slots; what is left around them is evaluated by the matcher.
 """
 
+from typing import Any
+
 from arauto.correlation.expression import ROW_OPS, Expr, Type, is_row_only, walk
-from arauto.correlation.program import Condition, Program, StepPlan
+from arauto.correlation.program import Condition, Program, StepPlan, Tally
 from arauto.correlation.rule import Rule
 from arauto.correlation.sql import channels_sql, quote_text, to_sql
 from arauto.names import check_hub
@@ -20,7 +22,7 @@ _WINDOWED = frozenset({"count", "change"})
 def compile_rule(hub: str, rule: Rule) -> Program:
     """Compile a rule for one hub."""
     check_hub(hub)
-    slots = _Slots()
+    slots = _Slots([step.name for step in rule.steps])
     if rule.member is not None:
         slots.text(rule.member)
     if rule.of is not None:
@@ -64,6 +66,7 @@ def compile_rule(hub: str, rule: Rule) -> Program:
         needed=rule.needed,
         strict=rule.strict,
         skip=rule.skip,
+        tallies=tuple(slots.tallies),
         has_base=rule.has_base,
         window=rule.window,
         group=rule.group,
@@ -75,7 +78,9 @@ def compile_rule(hub: str, rule: Rule) -> Program:
 class _Slots:
     """The atoms and values found so far; each is kept once."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: list[str]) -> None:
+        self._steps = steps
+        self.tallies: list[Tally] = []
         self.atoms: list[Expr] = []
         self.nums: list[Expr] = []
         self.texts: list[Expr] = []
@@ -89,10 +94,20 @@ class _Slots:
         """The same tree with slots for everything that the row alone decides."""
         if expr.op == "at":
             return self.rewrite(expr.args[0], expr.of)
+        if expr.op == "tally":
+            return self._tally(expr)
         if is_row_only(expr) and any(node.op in ROW_OPS for node in walk(expr)):
             return self._slot(expr, of)
         args = tuple(self.rewrite(arg, of) for arg in expr.args)
         return Expr(expr.op, expr.type, args, expr.value, expr.path, expr.of)
+
+    def _tally(self, expr: Expr) -> Expr:
+        slot = _index(self.nums, expr.args[0]) if expr.args else -1
+        what: Any = expr.value
+        tally = Tally(self._steps.index(expr.of), what, slot)
+        if tally not in self.tallies:
+            self.tallies.append(tally)
+        return Expr("tally", "number", value=float(self.tallies.index(tally)))
 
     def _slot(self, expr: Expr, of: str) -> Expr:
         if expr.type == "number":

@@ -223,7 +223,9 @@ def _emit_scope(
         roles += [step.name for step in body["steps"] if not step.absent]
     if body.get("has_base"):
         roles.append("base")
-    return Scope(lets=lets, roles=tuple(roles), role="last", keys=keys, base="base" in roles)
+    base = "base" in roles
+    steps = tuple(roles[2:]) if kind == "sequence" else ()
+    return Scope(lets=lets, roles=tuple(roles), role="last", keys=keys, base=base, steps=steps)
 
 
 def _emit(rule: Fields, scope: Scope) -> Emit:

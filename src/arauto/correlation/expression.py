@@ -19,18 +19,18 @@ Type = Literal["any", "text", "number", "boolean", "null"]
 #: Leaves that read the row itself.
 ROW_OPS = frozenset({"column", "header", "payload"})
 #: Leaves that need more than the row at hand: an event the matcher remembers, the key, or a window's totals.
-_STATE_OPS = frozenset({"at", "slot", "key", "total"})
+_STATE_OPS = frozenset({"at", "slot", "key", "total", "tally"})
 
 
 class Expr(msgspec.Struct, frozen=True, gc=False):
     """One node.
 
     Attributes:
-        op: what it does: `literal`, `column`, `header`, `payload`, `at`, `slot`, `key`, `total`, or an
-            operation such as `+`, `and`, `coalesce`, `to_number`.
+        op: what it does: `literal`, `column`, `header`, `payload`, `at`, `slot`, `key`, `total`, `tally`,
+            or an operation such as `+`, `and`, `coalesce`, `to_number`.
         type: what it gives.
         args: the operands.
-        value: a literal's value, a column's or total's name, a slot's number.
+        value: a literal's value, a column's or total's name, a slot's or tally's number.
         path: the way into the payload.
         of: whose event is meant, in `at` and `slot`: "" is the event at hand.
     """

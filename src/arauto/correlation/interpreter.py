@@ -16,10 +16,11 @@ from arauto.correlation.expression import Expr, Value
 from arauto.correlation.javatext import java_double
 from arauto.correlation.sql import KINDS, NUMBER_PATTERN
 
-__all__ = ["KEY", "TOTALS", "Evaluator", "compiled", "evaluate", "json_of"]
+__all__ = ["KEY", "TALLIES", "TOTALS", "Evaluator", "compiled", "evaluate", "json_of"]
 
-#: Where the matcher's mapping keeps the key's parts and a window's totals.
+#: Where the matcher's mapping keeps the key's parts, a run's tallies and a window's totals.
 KEY = "#key"
+TALLIES = "#tallies"
 TOTALS = "#totals"
 
 Row = Mapping[str, Any]
@@ -105,6 +106,11 @@ def _key(expr: Expr) -> Evaluator:
     return lambda row: row[KEY][index]
 
 
+def _tally(expr: Expr) -> Evaluator:
+    index = int(float(str(expr.value)))
+    return lambda row: row[TALLIES][index]
+
+
 def _total(expr: Expr) -> Evaluator:
     name = str(expr.value)
     return lambda row: row[TOTALS][name]
@@ -118,6 +124,7 @@ _LEAVES: dict[str, Callable[[Expr], Evaluator]] = {
     "slot": _slot,
     "key": _key,
     "total": _total,
+    "tally": _tally,
 }
 
 

@@ -267,13 +267,30 @@ class _Reader:
             if len(inner.expressions) == 1:
                 self._check_of(inner.expressions[0], depth)
                 return self._total("distinct_count")
-        raise ExpressionError("count takes nothing, * or distinct and the value of the rule")
+        path = _path(inner)
+        if len(path) == 1 and path[0] in self._scope.steps:
+            return Expr("tally", "number", value="count", of=str(path[0]))
+        raise ExpressionError(
+            "count takes nothing, * or distinct and the value of the rule; in a sequence, a step"
+        )
 
     def total(self, node: Any, depth: int) -> Expr:
         if node.expressions:
             raise ExpressionError("min and max take one value here")
+        path = _path(node.this)
+        if len(path) > 1 and path[0] in self._scope.steps:
+            return self._tally(_TOTAL[type(node).__name__], str(path[0]), path[1:])
         self._check_of(node.this, depth)
         return self._total(_TOTAL[type(node).__name__])
+
+    def _tally(self, what: str, step: str, path: list[str | int]) -> Expr:
+        if what not in ("sum", "avg"):
+            raise ExpressionError("of a step's values sum and avg are kept, and count(step)")
+        value = coercion.as_number(self._row(path), what)
+        total = Expr("tally", "number", (value,), value="sum", of=step)
+        if what == "sum":
+            return total
+        return Expr("/", "number", (total, Expr("tally", "number", (value,), "present", of=step)))
 
     def _check_of(self, node: Any, depth: int) -> None:
         if _path(node) == ["of"] or self._scope.of is None:

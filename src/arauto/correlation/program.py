@@ -10,7 +10,17 @@ import msgspec
 
 from arauto.correlation.expression import Expr
 
-__all__ = ["Condition", "Event", "Group", "Kind", "Match", "Program", "StepPlan", "Window"]
+__all__ = [
+    "Condition",
+    "Event",
+    "Group",
+    "Kind",
+    "Match",
+    "Program",
+    "StepPlan",
+    "Tally",
+    "Window",
+]
 
 Kind = Literal["match", "hold", "sequence", "absence", "quorum", "count", "change"]
 
@@ -68,6 +78,14 @@ class StepPlan(msgspec.Struct, frozen=True):
     least: int = 1
     most: int | None = 1
     absent: bool = False
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """A running total of a sequence's step: its events, a value's sum, or how often that was not NULL."""
+
+    step: int
+    what: Literal["count", "sum", "present"]
+    slot: int = -1
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -129,7 +147,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[StepPlan, ...] = ()
     needed: int = 0
     strict: bool = False
-    skip: Literal["past_last", "to_next"] = "past_last"
+    skip: Literal["past_last", "to_last", "to_next"] = "past_last"
+    tallies: tuple[Tally, ...] = ()
     has_base: bool = False
     window: Window | None = None
     group: Group | None = None

@@ -62,7 +62,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     forget_ms: int = 0
     needed: int = 0
     strict: bool = False
-    skip: Literal["past_last", "to_next"] = "past_last"
+    skip: Literal["past_last", "to_last", "to_next"] = "past_last"
     has_base: bool = False
     window: Window | None = None
     group: Group | None = None

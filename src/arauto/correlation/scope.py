@@ -30,6 +30,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         totals: names of totals.
         of: the value a `count` rule looks at, so that `sum(p)` can be told from `sum(q)`.
         base: whether `base(x)` may be used.
+        steps: steps of a sequence that can be counted and summed, as in `count(add)`, `sum(add.price)`.
     """
 
     lets: dict[str, Expr] = {}
@@ -40,6 +41,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     totals: tuple[str, ...] = ()
     of: Expr | None = None
     base: bool = False
+    steps: tuple[str, ...] = ()
 
     def known(self) -> list[str]:
         """Every name, for messages."""

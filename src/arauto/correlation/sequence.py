@@ -5,10 +5,12 @@ the next step moves it on, else one that fits the current step repeats that, els
 (`relaxed`) or ends the run (`strict`). An absent step ends the run if it happens before the step after it.
 """
 
+from operator import ge, gt
 from typing import Any
 
 import msgspec
 
+from arauto.correlation.interpreter import TALLIES
 from arauto.correlation.matches import Output, Plan
 from arauto.correlation.program import Event
 
@@ -25,13 +27,15 @@ class Run(msgspec.Struct, array_like=True, gc=False):
     at: int
     times: int
     lasts: list[Event | None]
+    tallies: list[float | None] = msgspec.field(default_factory=list)
 
     def last(self) -> Event:
         """The latest event that took part."""
         return self.lasts[self.at] or self.first
 
-    def take(self, step: int, event: Event) -> None:
+    def take(self, plan: Plan, step: int, event: Event) -> None:
         """Let the event be part of a step."""
+        _count(plan, self.tallies, step, event)
         self.times = self.times + 1 if step == self.at else 1
         self.lasts.extend([None] * (step - self.at))
         self.at = step
@@ -56,9 +60,10 @@ class Sequence(msgspec.Struct, array_like=True, gc=False):
         run = self.runs.pop(0)
         if plan.program.steps[-1].absent and _is_finished(plan, run):
             output.events(run.first, run.last(), at_ms, _roles(plan, run))
-            if plan.program.skip == "past_last":
+            if plan.program.skip != "to_next":
                 end = _order(run.last())
-                self.runs = [other for other in self.runs if _order(other.first) > end]
+                kept = ge if plan.program.skip == "to_last" else gt
+                self.runs = [other for other in self.runs if kept(_order(other.first), end)]
 
     def feed(self, plan: Plan, event: Event, output: Output) -> None:
         """Offer the event to every run, then see whether it starts one."""
@@ -69,7 +74,9 @@ class Sequence(msgspec.Struct, array_like=True, gc=False):
         # A run remembers one event per step and its first.
         most = min(RUNS_MAX, max(1, plan.program.buffer_rows // (len(plan.program.steps) + 1)))
         if len(self.runs) < most:
-            self.runs.append(Run(event, 0, 1, [event]))
+            tallies = [None if t.what == "sum" else 0.0 for t in plan.program.tallies]
+            _count(plan, tallies, 0, event)
+            self.runs.append(Run(event, 0, 1, [event], tallies))
         else:
             output.dropped += 1
 
@@ -84,9 +91,9 @@ class Sequence(msgspec.Struct, array_like=True, gc=False):
                 living.append(run)
                 continue
             output.events(run.first, event, event.ts_ms, _roles(plan, run))
-            if plan.program.skip == "past_last":
+            if plan.program.skip != "to_next":
                 self.runs = []
-                return True
+                return plan.program.skip == "past_last"
         self.runs = living
         return False
 
@@ -102,12 +109,12 @@ def _survives(plan: Plan, run: Run, event: Event) -> bool:
             if plan.holds(n, event, env):
                 if step.absent:
                     return False
-                run.take(n, event)
+                run.take(plan, n, event)
                 return True
             if not step.absent and step.least > 0:
                 break
     if (here.most is None or run.times < here.most) and plan.holds(run.at, event, env):
-        run.take(run.at, event)
+        run.take(plan, run.at, event)
         return True
     return not plan.program.strict
 
@@ -122,7 +129,15 @@ def _roles(plan: Plan, run: Run) -> dict[str, Any]:
     named = zip(plan.program.steps, run.lasts, strict=False)
     roles: dict[str, Any] = {step.name: event for step, event in named}
     roles["first"], roles["last"] = run.first, run.last()
+    roles[TALLIES] = run.tallies
     return roles
+
+
+def _count(plan: Plan, tallies: list[float | None], step: int, event: Event) -> None:
+    for n, tally in enumerate(plan.program.tallies):
+        value = 1.0 if tally.slot < 0 else event.nums[tally.slot]
+        if tally.step == step and value is not None:
+            tallies[n] = (tallies[n] or 0.0) + (value if tally.what == "sum" else 1.0)
 
 
 def _order(event: Event) -> tuple[int, str, int]:

@@ -107,6 +107,8 @@ def _sequence(program: Program, events: list[Event], watermark_ms: int) -> list[
     for _, start, first, last, decided_ms in sorted(attempts, key=lambda a: (a[0], a[1])):
         if program.skip == "past_last" and start <= barrier:
             continue
+        if program.skip == "to_last" and start < barrier:
+            continue
         barrier = max(barrier, order(last))
         found.append((place(first), place(last), decided_ms))
     return found

@@ -34,7 +34,7 @@ def sequences(draw: st.DrawFn) -> Program:
             times = "1"
         tail = "absent: true" if absent else f'times: "{times}"'
         steps.append(f'  - {{where: "{_CONDITIONS[n]}", {tail}}}')
-    skip = draw(st.sampled_from(["past_last", "to_next"]))
+    skip = draw(st.sampled_from(["past_last", "to_last", "to_next"]))
     strict = draw(st.sampled_from(["relaxed", "strict"]))
     lines = [
         "rule: r",

@@ -126,6 +126,39 @@ def test_a_step_can_be_compared_with_the_events_before_it() -> None:
     assert payloads(found) == [{"top": 10, "low": 8, "up": 12}]
 
 
+AVERAGE = """\
+let: {p: "cast(payload.p as double)"}
+sequence:
+  - {as: low, where: "p < 10", times: "1.."}
+  - {as: high, where: "(sum(low.p) + p) / (count(low) + 1) >= 10"}
+within: 1m
+next: strict
+"""
+
+
+def test_a_step_can_be_compared_with_what_came_together_before_it() -> None:
+    text = AVERAGE.replace('times: "1.."', 'times: "3"')
+    program = program_of(
+        text, "{channel: a, payload: {avg: avg(low.p), n: count(low), to: high.p}}"
+    )
+    found = matched(program, *((n, {"p": p}) for n, p in enumerate([9, 1, 2, 3, 34])))
+    assert payloads(found) == [{"avg": 2, "n": 3, "to": 34}]
+    assert matched(program, *((n, {"p": p}) for n, p in enumerate([9, 1, 2, 3, 33]))) == []
+
+
+def test_the_average_of_nothing_is_null() -> None:
+    text = AVERAGE.replace("p < 10", "payload.q = 1")
+    program = program_of(text, "{channel: a, payload: {avg: avg(low.p)}}")
+    assert matched(program, (0, {"q": 1}), (1, {"p": 34})) == []
+
+
+def test_the_last_event_can_start_the_next_match() -> None:
+    falling = FALLING.replace("2..", "1..").replace("p > top.p", "p > last.p")
+    program = program_of(falling + "skip: to_last", "{channel: a, payload: {top: top.p, up: up.p}}")
+    found = matched(program, *((n, {"p": p}) for n, p in enumerate([5, 4, 6, 3, 7])))
+    assert payloads(found) == [{"top": 5, "up": 6}, {"top": 6, "up": 7}]
+
+
 def test_an_abandoned_cart_is_reported_at_the_end_of_its_time() -> None:
     program = program_of(
         "sequence:\n"

@@ -10,7 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from arauto.config.addresses import admin_url, segments_dir
 from arauto.errors import ArautoError
-from arauto.pipeline.archive.bronze import take
+from arauto.pipeline.archive.bronze import batches_of, take
 from arauto.pipeline.archive.follow import DERIVED, follow
 from arauto.pipeline.context import Context
 from arauto.pipeline.feed import journal_stream, journal_url, segments_stream
@@ -112,9 +112,9 @@ class Pipeline:
         ).start()
 
     def _take(self, frame: DataFrame, batch_id: int) -> None:
-        taken = take(
-            self._lake.table("journal"), frame, f"{_ARCHIVE}.v{_ARCHIVE_VERSION}", batch_id
-        )
+        checkpoint = self._lake.checkpoint(_ARCHIVE, _ARCHIVE_VERSION)
+        query = batches_of(_ARCHIVE, checkpoint)
+        taken = take(self._lake.table("journal"), frame, query, batch_id)
         if taken is not None and taken.duplicates:
             _log.warning("rows came twice and were left out", rows=taken.duplicates)
             self._metrics.duplicates.labels(",".join(taken.coverage)).inc(taken.duplicates)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from arauto.storage.base import Kind
 
-__all__ = ["KINDS_OF", "SILVER", "quarantine", "text_of"]
+__all__ = ["KINDS_OF", "SILVER", "is_json", "quarantine", "text_of"]
 
 _KNOWN = tuple(int(kind) for kind in Kind)
 #: Kinds whose payload is a JSON object of ours.
@@ -27,6 +27,7 @@ _DETAILED = tuple(
         Kind.UNSUBSCRIBE,
     )
 )
+_OBJECT = r"^\s*\{"
 _WHERE = "transport string, address string"
 _COUNTED = (
     "messagesIn",
@@ -48,6 +49,12 @@ def text_of(payload: Column) -> Column:
     return F.try_validate_utf8(payload.cast("string"))
 
 
+def is_json(text: Column) -> Column:
+    """Whether a text is one JSON value, and nothing else; false for null."""
+    # The parser does not look at what follows a value, so it is made to: as the value of an object.
+    return F.try_parse_json(F.concat(F.lit('{"v":'), text, F.lit("}"))).isNotNull()
+
+
 def is_json_type(content_type: Column) -> Column:
     return (content_type == "application/json") | content_type.endswith("+json")
 
@@ -57,7 +64,7 @@ def messages(bronze: DataFrame) -> DataFrame:
     rows = bronze.where(F.col("kind") == int(Kind.MESSAGE))
     return (
         rows.withColumn("text", text_of(F.col("payload")))
-        .withColumn("is_json", F.try_parse_json(F.col("text")).isNotNull())
+        .withColumn("is_json", is_json(F.col("text")))
         .withColumn("size_bytes", F.octet_length("payload").cast("long"))
     )
 
@@ -134,7 +141,7 @@ def counters(bronze: DataFrame) -> DataFrame:
 def quarantine(bronze: DataFrame) -> DataFrame:
     """Rows that are not what they say they are, each with the reason."""
     kind, text = F.col("kind"), text_of(F.col("payload"))
-    not_json = F.try_parse_json(text).isNull()
+    not_json = ~is_json(text)
     says_json = (kind == int(Kind.MESSAGE)) & is_json_type(F.col("content_type"))
     detailed = kind.isin(*_DETAILED)
     reason = (
@@ -142,7 +149,7 @@ def quarantine(bronze: DataFrame) -> DataFrame:
         .when(says_json & text.isNull(), "content type is JSON, but the payload is not UTF-8")
         .when(says_json & not_json, "content type is JSON, but the payload is not JSON")
         .when(detailed & not_json, "the details are not JSON")
-        .when(detailed & ~F.trim(text).startswith("{"), "the details are not an object")
+        .when(detailed & ~text.rlike(_OBJECT), "the details are not an object")
     )
     return bronze.withColumn("reason", reason).where(F.col("reason").isNotNull())
 
@@ -150,9 +157,11 @@ def quarantine(bronze: DataFrame) -> DataFrame:
 def _detailed(bronze: DataFrame, kind: Kind, shape: str) -> DataFrame:
     """Rows of a kind, with their payload as the struct `details`."""
     rows = bronze.where(F.col("kind") == int(kind))
-    # Fields of the wrong type become null; the rest of the row stays.
-    details = F.from_json(text_of(F.col("payload")), shape, {"mode": "PERMISSIVE"})
-    return rows.withColumn("details", details).where(F.col("details").isNotNull())
+    text = text_of(F.col("payload"))
+    # Fields of the wrong type become null; the rest of the row stays. What is no object at all would become
+    # a row of nulls, and is left to quarantine.
+    details = F.from_json(text, shape, {"mode": "PERMISSIVE"})
+    return rows.where(is_json(text) & text.rlike(_OBJECT)).withColumn("details", details)
 
 
 def _snake(name: str) -> str:

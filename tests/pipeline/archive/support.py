@@ -1,0 +1,75 @@
+"""Journal rows as frames, and batches of segments taken as the pipeline takes them."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from arauto.pipeline.archive.bronze import Taken, batches_of, take
+from arauto.pipeline.feed import segments_stream
+from arauto.pipeline.lake.table import Lake
+from arauto.pipeline.schemas import JOURNAL
+from tests.pipeline.feed import T0
+
+__all__ = ["at", "journal", "places", "take_segments"]
+
+_DEFAULTS: dict[str, Any] = {
+    "node": "n1",
+    "kind": 1,
+    "hub": "shop",
+    "channel": "stock:1",
+    "epoch": 7,
+    "offset": 0,
+    "session": "s1",
+    "user": "ana",
+    "content_type": "application/json",
+    "id": "",
+    "key": "",
+    "exclude": "",
+    "headers": {},
+    "expires_ms": 0,
+    "payload": b"{}",
+    "origin": "",
+}
+
+
+def at(second: float) -> datetime:
+    """A moment some seconds after T0."""
+    return datetime.fromtimestamp(T0 / 1000 + second, UTC)
+
+
+def journal(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
+    """Journal rows; `at` in seconds after T0, and the rest as in the columns. Missing seqs are counted up."""
+    made = []
+    for number, row in enumerate(rows, 1):
+        given = dict(row)
+        whole = {"seq": number, "ts": at(given.pop("at", number)), **_DEFAULTS, **given}
+        made.append(tuple(whole[name] for name in JOURNAL.names))
+    return spark.createDataFrame(made, JOURNAL)
+
+
+def take_segments(lake: Lake, segments: Path, *, files_max: int = 40) -> list[Taken | None]:
+    """Take all new segments into bronze, as a stream with its own checkpoint."""
+    taken: list[Taken | None] = []
+    checkpoint = lake.checkpoint("archive", 1)
+
+    def each(frame: DataFrame, batch_id: int) -> None:
+        query = batches_of("archive", checkpoint)
+        taken.append(take(lake.table("journal"), frame, query, batch_id))
+
+    stream = (
+        segments_stream(lake.spark, segments, files_max=files_max)
+        .writeStream.option("checkpointLocation", str(checkpoint))
+        .foreachBatch(each)
+        .trigger(availableNow=True)
+        .start()
+    )
+    stream.awaitTermination()
+    return taken
+
+
+def places(lake: Lake) -> list[tuple[str, int]]:
+    """(node, seq) of all rows in bronze."""
+    rows = lake.table("journal").read().select("node", "seq").collect()
+    return sorted((row.node, row.seq) for row in rows)

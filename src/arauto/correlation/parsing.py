@@ -80,7 +80,8 @@ def _tree(text: str) -> Any:
         return sqlglot.parse_one(text, dialect="spark")
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
-        said = str(first.get("description") or "not an expression").rstrip(".")
+        missing = str(first.get("description")).startswith("Required keyword")
+        said = "a part is missing" if missing else "something does not fit"
         raise ExpressionError(f"cannot be read: {said}", int(first.get("col") or 0)) from None
     except (SqlglotError, RecursionError, ValueError):
         raise ExpressionError("cannot be read") from None

@@ -24,7 +24,7 @@ help:
 .PHONY: run
 run: ## Start one node with a live demo; Ctrl-C stops it
 	@scripts/setup.sh run
-	@$(BIN)/arauto demo
+	@ARAUTO_DEMO_SETUP="scripts/setup.sh pipeline" $(BIN)/arauto demo
 
 ##@ Check
 .PHONY: test unit integration lint types fmt

@@ -31,6 +31,9 @@ _Keep = Annotated[
     bool,
     typer.Option("--keep", help=f"Keep the data in ./{_KEPT_DIR}, and go on with what is there."),
 ]
+_NoPipeline = Annotated[
+    bool, typer.Option("--no-pipeline", help="Without the data pipeline (Spark) beside the node.")
+]
 _Seed = Annotated[
     int | None, typer.Option(metavar="N", help="Let the same things happen each time.")
 ]
@@ -42,8 +45,12 @@ def demo(
     no_traffic: _NoTraffic = False,
     keep: _Keep = False,
     seed: _Seed = None,
+    no_pipeline: _NoPipeline = False,
 ) -> None:
     """Start a node with a few simulated shops that publish stock levels and orders.
+
+    Once the node is up, the data pipeline starts beside it, if it is installed (`arauto[pipeline]`): it
+    archives, publishes roll-ups to `analytics:rollup` and what its rules find to `alerts:…`.
 
     Example: arauto demo, then in another terminal: arauto sub 'stock:*' --hub shop
 
@@ -56,7 +63,14 @@ def demo(
     from arauto.cli.demo_show import DemoFailedError, Show
 
     with _directory(keep) as directory:
-        show = Show(console, str(directory), port=port, shops=not no_traffic, seed=seed)
+        show = Show(
+            console,
+            str(directory),
+            port=port,
+            shops=not no_traffic,
+            seed=seed,
+            pipeline=not no_pipeline,
+        )
         try:
             show.run(seconds)
         except DemoFailedError as error:

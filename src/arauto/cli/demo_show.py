@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import shlex
 import shutil
 import sys
@@ -11,10 +12,12 @@ from pathlib import Path
 
 import msgspec
 import uvloop
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from arauto.cli.demo_pipeline import Companion, can_start
+from arauto.cli.demo_results import Results
 from arauto.cli.demo_view import Meter, picture, plain_line
 from arauto.cli.ports import explain, is_taken
 from arauto.cli.signals import run_until_asked, stop_signals
@@ -35,6 +38,7 @@ _PORT, _ADMIN_PORT = 8080, 4040
 _PICTURES_PER_S = 2
 _LINE_EVERY_S = 2.0
 _LAST_LEN = 8
+_WITHOUT_PIPELINE = "The data pipeline is not installed: pip install 'arauto[pipeline]' adds it."
 
 
 class DemoFailedError(Exception):
@@ -50,23 +54,36 @@ class Show:
         port: the client port; None = the usual one, or any if that is taken.
         shops: whether there is traffic.
         seed: lets the same things happen again; None = something else each time.
+        pipeline: whether the data pipeline runs beside the node, if it can.
     """
 
     def __init__(
-        self, console: Console, data_dir: str, *, port: int | None, shops: bool, seed: int | None
+        self,
+        console: Console,
+        data_dir: str,
+        *,
+        port: int | None,
+        shops: bool,
+        seed: int | None,
+        pipeline: bool,
     ) -> None:
         self._console = console
         self._secret = SystemEntropy().token(48)
         self._any_port = port is None
+        starts = pipeline and can_start(os.environ)
+        self._companion = Companion(Path(data_dir), os.environ) if starts else None
+        self._wants_pipeline = pipeline
         self._config = demo_config(
             data_dir=data_dir,
             port=_PORT if port is None else port,
             admin_port=0 if is_taken(_HOST, _ADMIN_PORT) else _ADMIN_PORT,
             jwt_secret=self._secret,
+            pipeline=self._companion is not None,
         )
         self._cities = CITIES if shops else ()
         self._seed = SystemEntropy().bits(32) if seed is None else seed
         self._last: deque[Received] = deque(maxlen=_LAST_LEN)
+        self._results = Results()
         self.summary = ""
         """What there was, once it is over."""
 
@@ -93,6 +110,8 @@ class Show:
             try:
                 for line in _instructions(node, shops=bool(self._cities)):
                     self._console.print(line)
+                if self._wants_pipeline and self._companion is None:
+                    self._console.print(Text(_WITHOUT_PIPELINE, style="dim"))
                 if seconds:
                     asyncio.get_running_loop().call_later(seconds, asked.set)
                 await run_until_asked(self._play(node), asked)
@@ -129,6 +148,8 @@ class Show:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch(make_client("office")))
                 tasks.create_task(self._show(node))
+                if self._companion is not None:
+                    tasks.create_task(self._companion.run(node, self._config))
                 for number, city in enumerate(self._cities):
                     entropy = SeededEntropy(self._seed + number)
                     shop = Shop(city, entropy)
@@ -141,7 +162,8 @@ class Show:
         async with office as client:
             everything = client.subscribe("*", overflow=Overflow.DROP_OLDEST)
             async for message in everything:
-                self._last.append(message)
+                if not self._results.take(message):
+                    self._last.append(message)
 
     async def _show(self, node: Node) -> None:
         clock = node.clock
@@ -151,11 +173,18 @@ class Show:
             while True:
                 await asyncio.sleep(_LINE_EVERY_S)
                 self._console.print(plain_line(meter.read(clock.monotonic_s())))
+                for line in self._results.news(self._pipeline_state()):
+                    self._console.print(line)
         with Live(console=self._console, auto_refresh=False) as live:
             while True:
                 status = meter.read(clock.monotonic_s())
-                live.update(picture(status, tuple(self._last), self._console), refresh=True)
+                shown = picture(status, tuple(self._last), self._console)
+                results = self._results.picture(self._pipeline_state(), self._console)
+                live.update(Group(shown, results), refresh=True)
                 await asyncio.sleep(1 / _PICTURES_PER_S)
+
+    def _pipeline_state(self) -> str:
+        return self._companion.state if self._companion is not None else ""
 
 
 async def _started(config: Config) -> Node:
@@ -198,6 +227,7 @@ def _instructions(node: Node, *, shops: bool) -> Iterator[Text]:
         ("history", f"{arauto} sub /orders/pt/porto --history 5 --hub {HUB}{at}"),
         ("document", f"{arauto} sub {BOARD} --hub {HUB}{at}"),
         ("presence", f"{arauto} sub {SHOPS} --presence --hub {HUB}{at}"),
+        ("alerts", f"{arauto} sub 'alerts:*' analytics:rollup --hub {HUB}{at}"),
         ("SSE", f"curl -N 'http://{_HOST}:{port}/v1/sse?hub={HUB}&channel=/orders'"),
     )
     for name, line in tries:

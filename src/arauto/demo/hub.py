@@ -7,7 +7,8 @@ import jwt
 from arauto.config.backends import ExportConfig, JournalConfig, StorageConfig
 from arauto.config.edges import AdminConfig, ConnectionConfig
 from arauto.config.operation import DebugConfig
-from arauto.config.realtime import HubConfig, NodeConfig
+from arauto.config.pipeline import PipelineConfig
+from arauto.config.realtime import EngineConfig, HubConfig, NodeConfig
 from arauto.config.schema import Config
 from arauto.model import When
 from arauto.settings import HubSettings, JwtSettings, Rules
@@ -20,15 +21,24 @@ _ALGORITHM = "HS256"
 _TOKEN_LIFE_S = 30 * 86_400
 
 
-def demo_config(*, data_dir: str, port: int, admin_port: int, jwt_secret: str) -> Config:
-    """One embedded node that lets anyone on this machine try everything."""
+def demo_config(
+    *, data_dir: str, port: int, admin_port: int, jwt_secret: str, pipeline: bool
+) -> Config:
+    """One embedded node that lets anyone on this machine try everything.
+
+    With a `pipeline` beside it, everything that reaches it in intervals does so often: somebody is watching.
+    """
     return Config(
         node=NodeConfig(name="demo", shutdown_grace_s=2),
         connection=ConnectionConfig(port=port),
         admin=AdminConfig(port=admin_port),
         storage=StorageConfig(data_dir=data_dir),
-        # Nobody reads the segments of a demo.
-        journal=JournalConfig(export=ExportConfig(enabled=False)),
+        engine=EngineConfig(stats_collect_interval_s=15),
+        # Without a pipeline nobody reads the segments of a demo.
+        journal=JournalConfig(
+            heartbeat_interval_s=1, export=ExportConfig(enabled=pipeline, interval_s=5)
+        ),
+        pipeline=PipelineConfig(metrics_port=0),
         hub=HubConfig(
             defaults=HubSettings(
                 default_public=True,

@@ -141,7 +141,7 @@ def test_kinds_have_the_numbers_of_the_journal() -> None:
     ("text", "old", "new", "said"),
     [
         (HOLD, "version: 3", "version: 0", "line 2, column 10: version: expected a whole number"),
-        (HOLD, "version: 3", "verson: 3", "line 2, column 1: verson: unknown field; did you mean"),
+        (HOLD, "version: 3", "versio: 3", "line 2, column 1: versio: unknown field; did you mean"),
         (HOLD, "  for: 5m\n", "", "hold.for: missing; how long it has to hold"),
         (HOLD, "for: 5m", "for: 8d", "line 11, column 8: hold.for: a duration here lies between"),
         (HOLD, "for: 5m", "for: 300", "expected a duration such as 500ms"),
@@ -149,7 +149,7 @@ def test_kinds_have_the_numbers_of_the_journal() -> None:
         (HOLD, "rule: spike\n", "", "rule: missing"),
         (HOLD, "rule: spike", "rule: 'sp ike'", "line 1, column 7: rule: rule is 1-64 of"),
         (HOLD, '["payload.symbol"]', "[]", "key: expected a list of expressions"),
-        (HOLD, '["payload.symbol"]', "[simbol]", "key[0]: simbol is not known here"),
+        (HOLD, '["payload.symbol"]', "[symbool]", "key[0]: symbool is not known here"),
         (
             HOLD,
             "payload.price as double",

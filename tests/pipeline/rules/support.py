@@ -79,7 +79,7 @@ key: [payload.symbol]
 all_of:
   - {as: cheap, where: payload.price < 60}
   - {as: dear, where: payload.price > 180}
-within: 2s
+within: 4s
 emit: {channel: alerts, payload: {symbol: key.symbol}}
 ---
 rule: busy
@@ -141,7 +141,8 @@ def traffic(count: int, *, seed: int = 1, step_ms: int = 400) -> list[dict[str, 
     rows, at_ms = [], 0
     for seq in range(1, count + 1):
         at_ms += random.randrange(step_ms)
-        body = f'{{"symbol": "{random.choice("ABCDE")}", "price": {random.randrange(50, 200)}}}'
+        price = random.choice([random.randrange(50, 200)] * 18 + ["null", "1e999"])
+        body = f'{{"symbol": "{random.choice("ABCDE")}", "price": {price}}}'
         rows.append(message(seq, at_ms, body, node=random.choice(("n1", "n2"))))
     return rows
 

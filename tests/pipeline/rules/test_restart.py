@@ -50,7 +50,10 @@ def test_rules_that_stay_go_on_and_new_versions_start_clean(
     second = programs("---".join((_pair("stays"), _pair("changes", 2), _pair("new"), _COUNT)))
     found = run_stream(spark, inbox, second, checkpoint)
     # `counted` saw rows 1 and 4; row 3 came while it was not there.
-    assert sorted((row[3], row[11]) for row in found) == [("counted", '{"n":2}'), ("stays", '{"n":"1"}')]
+    assert sorted((row[3], row[11]) for row in found) == [
+        ("counted", '{"n":2}'),
+        ("stays", '{"n":"1"}'),
+    ]
 
     # What `goes` remembered went at its deadline.
     write_rows(inbox, [[heartbeat(6, 4_000_000)]])

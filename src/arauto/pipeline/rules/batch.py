@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame
 from arauto.correlation.matcher import advance
 from arauto.correlation.matches import event_match
 from arauto.correlation.program import Event, Match, Program
-from arauto.pipeline.rules.compile import KEYED_COLUMNS, by_ref, events, takes_window
+from arauto.pipeline.rules.compile import by_ref, events, packed, takes_window
 from arauto.pipeline.rules.output import MATCHES, arrow_matches, match_row
-from arauto.pipeline.rules.processor import event_of_row
+from arauto.pipeline.rules.packing import split_subject, unpack
 from arauto.pipeline.rules.windows import totals, totals_matches
 
 __all__ = ["matches_batch"]
@@ -41,21 +41,23 @@ def matches_batch(rows: DataFrame, programs: Iterable[Program], *, until_ms: int
     others = {ref: program for ref, program in refs.items() if ref not in windowed}
     ended = totals(events(past, windowed)).where(F.col("end_ms") <= until_ms)
     ordered = (
-        events(past, others)
-        .select(*KEYED_COLUMNS)
-        .repartition("rule_ref", "key")
-        .sortWithinPartitions("rule_ref", "key", "ms", "node", "seq")
+        packed(events(past, others))
+        .repartition("subject")
+        .sortWithinPartitions("subject", "ms", "node", "seq")
+        .select("subject", "packed")
     )
 
     def match(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for (ref, key), found in groupby(_rows(batches), key=itemgetter(0, 1)):
-            made = _matches(others[ref], key, map(event_of_row, found), until_ms)
+        for subject, found in groupby(_rows(batches), key=itemgetter(0)):
+            ref, key = split_subject(subject)
+            ordered_events = (unpack(text) for _, text in found)
+            made = _matches(others[ref], key, ordered_events, until_ms)
             yield from _batched(others[ref], made)
 
     return totals_matches(ended, windowed).union(ordered.mapInArrow(match, MATCHES))
 
 
-def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str]]:
     for batch in batches:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 

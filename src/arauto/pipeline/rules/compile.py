@@ -16,14 +16,15 @@ from pyspark.sql import Column, DataFrame
 from arauto.correlation.expression import walk
 from arauto.correlation.program import Program
 from arauto.errors import ArautoError, Code
+from arauto.pipeline.rules.packing import SEPARATOR
 
 __all__ = [
-    "KEYED_COLUMNS",
     "RULES_MAX",
     "SECOND_HAND_HOPS",
     "by_ref",
     "decode",
     "events",
+    "packed",
     "state_ref",
     "takes_window",
 ]
@@ -33,10 +34,6 @@ RULES_MAX = 500
 
 #: Messages that came through the pipeline so often concern no rule.
 SECOND_HAND_HOPS = 2
-
-#: What an event looks like, whatever its rule. Part of the stateful operators' schema: never changed in
-#: place, since a checkpoint would not start any more.
-KEYED_COLUMNS = ("rule_ref", "key", "ts", "ms", "node", "seq", "bits", "nums", "texts")
 
 _REMEMBERED = frozenset({"distinct_count", "members", "up", "down", "same_sign_share"})
 _ELEMENT = (
@@ -114,7 +111,7 @@ def _is_json(text: Column) -> Column:
 
 
 def events(rows: DataFrame, programs: Mapping[str, Program]) -> DataFrame:
-    """The events of these rules in these rows: `KEYED_COLUMNS`, then the rule's window.
+    """The events of these rules in these rows, one row each, with the rule's window.
 
     `ts` keeps its watermark. Rows that concern no rule still pass the watermark: heartbeats have no other
     purpose.
@@ -139,6 +136,20 @@ def events(rows: DataFrame, programs: Mapping[str, Program]) -> DataFrame:
         "event.texts",
         "event.length_ms",
         "event.every_ms",
+    )
+
+
+def packed(found: DataFrame) -> DataFrame:
+    """Events as the matcher's side reads them: `subject` (rule and key), and all the rest as one text.
+
+    Spark hands rows over to Python value by value, so fewer columns make for far less work. Numbers go as
+    text, because JSON has no infinity. `packing.py` reads this.
+    """
+    nums = F.transform("nums", lambda number: number.cast("string"))
+    body = F.struct("ms", "node", "seq", "bits", nums.alias("nums"), "texts")
+    subject = F.concat(F.col("rule_ref"), F.lit(SEPARATOR), F.col("key"))
+    return found.select(
+        subject.alias("subject"), F.to_json(body).alias("packed"), "ms", "node", "seq"
     )
 
 

@@ -4,12 +4,12 @@ Both can be done twice without harm: the table knows the batch's number, the nod
 that was interrupted anywhere is simply done again.
 """
 
-import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyspark.sql.functions as F
+import structlog
 from pyspark.sql import DataFrame
 
 from arauto.correlation.program import Program
@@ -21,7 +21,7 @@ from arauto.pipeline.sink.writer import Counts, publish_batches
 
 __all__ = ["Delivery", "messages"]
 
-_log = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 _COUNTS = "published bigint, repeated bigint, refused bigint, looped bigint, first_refusal string"
 
@@ -68,10 +68,10 @@ class Delivery:
         lost = kept.where("id IS NULL").groupBy("hub", "rule").agg(F.sum("payload").alias("events"))
         for row in lost.collect():
             _log.warning(
-                "rule %s/%s left out %d events: they came late, or a key had more than its buffer holds",
-                row["hub"],
-                row["rule"],
-                row["events"],
+                "events were left out: they came late, or a key had more than its buffer holds",
+                hub=row["hub"],
+                rule=row["rule"],
+                events=int(row["events"]),
             )
 
     def _publish(self, matches: DataFrame) -> None:
@@ -86,9 +86,9 @@ class Delivery:
             total.add(Counts(**row.asDict()))
         if total.refused or total.looped:
             _log.warning(
-                "%d matches published, %d refused, %d looped; the first refusal: %s",
-                total.published + total.repeated,
-                total.refused,
-                total.looped,
-                total.first_refusal,
+                "matches were refused",
+                published=total.published + total.repeated,
+                refused=total.refused,
+                looped=total.looped,
+                first=total.first_refusal,
             )

@@ -5,7 +5,7 @@ whatever the number of events. The matcher decides everything; this only brings 
 and a timer.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -21,8 +21,9 @@ from arauto.correlation.matcher import advance
 from arauto.correlation.matches import event_match
 from arauto.correlation.program import Event, Match, Program
 from arauto.pipeline.rules.output import dropped_row, match_row
+from arauto.pipeline.rules.packing import split_subject, unpack
 
-__all__ = ["STATE_NAME", "STATE_SCHEMA", "RuleProcessor", "event_of_row"]
+__all__ = ["STATE_NAME", "STATE_SCHEMA", "RuleProcessor"]
 
 STATE_NAME = "rule"
 #: `timer_ms` is the one timer that is set; 0 = none. `packed` is the matcher's own.
@@ -33,14 +34,8 @@ STATE_SCHEMA = "timer_ms bigint, packed binary"
 _LOOK_AGAIN_MS = 24 * 3_600_000
 
 
-def event_of_row(row: Sequence[Any]) -> Event:
-    """An event from the columns of `compile.KEYED_COLUMNS`, by place: looking names up takes far longer."""
-    _, _, _, ms, node, seq, bits, nums, texts = row
-    return Event(ms, node, seq, bits, tuple(nums), tuple(texts))
-
-
 class RuleProcessor(StatefulProcessor):
-    """Serves all rules: the key says which rule it is.
+    """Serves all rules: the subject says which rule it is, and which key.
 
     Args:
         programs: the rules, by the name of their state.
@@ -59,15 +54,17 @@ class RuleProcessor(StatefulProcessor):
         rows: Iterator[Any],
         timerValues: TimerValues,
     ) -> Iterator[Row]:
-        program = self._programs.get(key[0])
+        ref, subject_key = split_subject(key[0])
+        program = self._programs.get(ref)
         # Rows and programs come from the same plan; this is for a rule that is left out of one by mistake.
         if program is None:
             return iter(())
-        events = [event_of_row(row) for row in rows]
+        # (subject, packed): by place, since looking a name up takes longer.
+        events = [unpack(row[1]) for row in rows]
         if program.path == "stateless":
-            fired = [event_match(program, key[1], event) for event in events if event.bits & 1]
+            fired = [event_match(program, subject_key, event) for event in events if event.bits & 1]
             return _rows(program, fired)
-        return self._advance(program, key[1], events, timerValues.getCurrentWatermarkInMs())
+        return self._advance(program, subject_key, events, timerValues.getCurrentWatermarkInMs())
 
     # Spark passes these by keyword: the names are its own.
     def handleExpiredTimer(
@@ -76,13 +73,14 @@ class RuleProcessor(StatefulProcessor):
         timerValues: TimerValues,
         expiredTimerInfo: ExpiredTimerInfo,
     ) -> Iterator[Row]:
-        program = self._programs.get(key[0])
+        ref, subject_key = split_subject(key[0])
+        program = self._programs.get(ref)
         if program is None:
             self._state.clear()
             return iter(())
         fired_ms = expiredTimerInfo.getExpiryTimeInMs()
         return self._advance(
-            program, key[1], [], timerValues.getCurrentWatermarkInMs(), fired_ms=fired_ms
+            program, subject_key, [], timerValues.getCurrentWatermarkInMs(), fired_ms=fired_ms
         )
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from arauto.correlation.program import Program
-from arauto.pipeline.rules.compile import KEYED_COLUMNS, by_ref, events, takes_window
+from arauto.pipeline.rules.compile import by_ref, events, packed, takes_window
 from arauto.pipeline.rules.output import MATCHES
 from arauto.pipeline.rules.processor import RuleProcessor
 from arauto.pipeline.rules.windows import totals, totals_matches
@@ -35,9 +35,9 @@ def matches_stream(
     others = {ref: program for ref, program in programs.items() if ref not in windowed}
     counted = totals_matches(totals(events(rows, windowed)), windowed)
     matched = (
-        events(rows, others)
-        .select(*KEYED_COLUMNS)
-        .groupBy("rule_ref", "key")
+        packed(events(rows, others))
+        .select("subject", "packed")
+        .groupBy("subject")
         .transformWithState(RuleProcessor(others), MATCHES, "Append", "EventTime")
     )
     return counted.union(matched.select(*MATCHES.names))

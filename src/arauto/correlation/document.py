@@ -12,7 +12,7 @@ from arauto.correlation.rule import Emit, Rule, Source
 from arauto.correlation.scope import Scope, suggest
 from arauto.correlation.sql import KINDS
 from arauto.errors import ArautoError, Code
-from arauto.names import check_channel, check_id, check_pattern
+from arauto.names import check_channel, check_id, check_pattern, matches
 
 __all__ = ["FILE_BYTES_MAX", "RULE_BYTES_MAX", "load_rule", "load_rules"]
 
@@ -112,6 +112,9 @@ def _rule(located: Located, text: str) -> Rule:
     scope = _emit_scope(kind, body, lets, names)
     emit = _emit(rule, scope)
     _settle_of(body, emit)
+    source = _source(rule, lets)
+    if source.include_pipeline and any(matches(p, emit.channel) for p in source.channels):
+        rule.fail("include_pipeline", "the rule would look at what it publishes itself")
     for helper in ("by", "totals"):
         body.pop(helper, None)
     return Rule(
@@ -119,7 +122,7 @@ def _rule(located: Located, text: str) -> Rule:
         version=rule.number("version", 1, 1, _VERSION_MAX),
         kind="quorum" if kind in ("all_of", "any_of") else kind,  # type: ignore[arg-type]
         text=text,
-        source=_source(rule, lets),
+        source=source,
         key=key,
         emit=emit,
         buffer_rows=rule.number("buffer", 1000, 10, _BUFFER_MAX),

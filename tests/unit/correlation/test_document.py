@@ -141,7 +141,12 @@ def test_kinds_have_the_numbers_of_the_journal() -> None:
     ("text", "old", "new", "said"),
     [
         (HOLD, "version: 3", "version: 0", "line 2, column 10: version: expected a whole number"),
-        (HOLD, "version: 3", "versio: 3", "line 2, column 1: versio: unknown field; did you mean"),
+        (
+            HOLD,
+            "version: 3",
+            "versions: 3",
+            "line 2, column 1: versions: unknown field; did you mean",
+        ),
         (HOLD, "  for: 5m\n", "", "hold.for: missing; how long it has to hold"),
         (HOLD, "for: 5m", "for: 8d", "line 11, column 8: hold.for: a duration here lies between"),
         (HOLD, "for: 5m", "for: 300", "expected a duration such as 500ms"),
@@ -167,6 +172,12 @@ def test_kinds_have_the_numbers_of_the_journal() -> None:
         (HOLD, "emit:", "emitted:", "unknown field; did you mean emit?"),
         (HOLD, "hold:\n", "hold: 5\nxold:\n", "xold: unknown field; did you mean hold?"),
         (HOLD, "5m", "&a 5m", "anchors and aliases"),
+        (
+            SEQUENCE,
+            "within: 30m",
+            "within: 30m\ninclude_pipeline: true",
+            "look at what it publishes itself",
+        ),
         (HOLD, "5m", "!!str 5m", "tags (!) are not used here"),
         (HOLD, "key:", "rule: x\nkey:", "written twice"),
         (SEQUENCE, "within: 30m\n", "", "within: missing; how long it may take"),

@@ -205,7 +205,7 @@ def test_channel_patterns_become_sql(pattern: str, sql: str) -> None:
     [
         ("", "not empty"),
         ("x", "x is not known here"),
-        ("channl = 'a'", "did you mean channel?"),
+        ("chan = 'a'", "did you mean channel?"),
         ("payload.a = ", "cannot be read: a part is missing"),
         ("payload.a = )", "cannot be read: "),
         ("channel > 5", "> mixes a number and text"),

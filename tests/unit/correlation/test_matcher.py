@@ -180,6 +180,16 @@ def test_skip_says_whether_matches_may_overlap(skip: str, count: int) -> None:
     assert len(matched(program, (0, 1), (1, 1), (2, 2))) == count
 
 
+@pytest.mark.parametrize(
+    ("skip", "times"),
+    [("past_last", [1000]), ("to_last", [1000, 1002]), ("to_next", [1000, 1001, 1002])],
+)
+def test_skip_counts_for_matches_that_time_decides_too(skip: str, times: list[int]) -> None:
+    steps = "sequence: [{where: \"payload = '1'\", times: '1..'}, {where: \"payload = '2'\", absent: true}]"
+    program = program_of(f"{steps}\nwithin: 1s\nskip: {skip}")
+    assert [match.ts_ms for match in matched(program, (0, 1), (1, 1), (2, 1))] == times
+
+
 def test_an_event_at_the_very_end_of_the_time_is_outside() -> None:
     steps = "sequence: [{where: \"payload = '1'\"}, {where: \"payload = '2'\"}]"
     program = program_of(f"{steps}\nwithin: 1s")
@@ -271,7 +281,7 @@ def test_the_key_and_the_filter_decide_which_rows_count() -> None:
 
 
 def test_rules_can_ask_for_what_the_pipeline_publishes() -> None:
-    program = program_of("include_pipeline: true\nmatch: 'true'")
+    program = program_of("from: {channels: [c]}\ninclude_pipeline: true\nmatch: 'true'")
     assert event_of(program, row(1, 0, headers={"x-origin": "pipeline"}))
 
 

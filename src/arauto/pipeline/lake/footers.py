@@ -1,6 +1,6 @@
 """Reads what a Parquet file says about itself: rows, size, time and hub ranges. Never its data."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from arauto.pipeline.lake.manifest import FileEntry
 __all__ = ["describe_files"]
 
 _HUB = "hub"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def describe_files(table_dir: Path, written: Path, time: str) -> tuple[FileEntry, ...]:
@@ -85,4 +86,6 @@ def _range(footer: Any, column: str) -> tuple[Any, Any] | None:
 def _ms(value: datetime) -> int:
     if value.tzinfo is None:
         value = value.replace(tzinfo=UTC)
-    return int(value.timestamp() * 1000)
+    # Whole numbers only: a float of seconds can come out a millisecond early, and the file's last row
+    # would not be found.
+    return (value - _EPOCH) // timedelta(milliseconds=1)

@@ -20,6 +20,7 @@ from arauto.pipeline.schemas import TABLES, TableSchema
 
 __all__ = ["Lake", "Table", "Written"]
 
+_BATCH = re.compile(r"data/q=(?P<query>[^/]+)/b=(?P<number>\d+)")
 _QUERY = re.compile(r"[a-z][a-z0-9_.@-]{0,63}\Z")
 
 
@@ -124,17 +125,31 @@ class Table:
         frame: DataFrame | None,
         *,
         files_max: int = 1,
+        rows: int | None = None,
         notes: Mapping[str, int] | None = None,
     ) -> State:
         """Put the rows of `frame` (None = nothing) in the place of some files, in one step.
 
+        Args:
+            removed: the files that no longer count.
+            frame: what takes their place.
+            files_max: files that it becomes, at most.
+            rows: how many rows it must have; None = any.
+            notes: what the commit is to say.
+
         Raises:
-            ArautoError: CONFLICT, one of them was replaced by somebody else meanwhile.
+            ArautoError: CONFLICT, one of them was replaced by somebody else meanwhile; LAKE_CORRUPT, there
+                are not as many rows as there must be, and nothing was changed.
         """
         added: tuple[FileEntry, ...] = ()
         if frame is not None:
             place = self.directory / "data" / f"c={secrets.token_hex(8)}"
             added = self._write(frame, place, files_max).files
+        found = sum(file.rows for file in added)
+        if rows is not None and found != rows:
+            raise ArautoError(
+                Code.LAKE_CORRUPT, f"{self.schema.name}: {found} rows came out where {rows} went in"
+            )
         gone = tuple(file.path for file in removed)
 
         def decide(state: State) -> Commit | None:
@@ -160,12 +175,24 @@ class Table:
         counting = {str(self.directory / path) for path in self.state().files}
         deleted = 0
         for path in (self.directory / "data").rglob("*.parquet"):
-            old = path.stat().st_mtime * 1000 < older_than_ms
-            if old and str(path) not in counting:
+            if str(path) not in counting and _is_older(path, older_than_ms):
                 path.unlink(missing_ok=True)
                 deleted += 1
         _remove_empty(self.directory / "data", older_than_ms)
         return deleted
+
+    def leftovers(self) -> list[Path]:
+        """Files on disk that no longer count and that no batch in progress can own.
+
+        Only for whoever is the only one to replace files just now: a merge in progress is not told apart.
+        """
+        state = self.state()
+        found = []
+        for path in (self.directory / "data").rglob("*.parquet"):
+            relative = path.relative_to(self.directory).as_posix()
+            if relative not in state.files and _is_done(relative, state):
+                found.append(path)
+        return found
 
     def _write(self, frame: DataFrame, place: Path, files_max: int | None = None) -> Written:
         columns = [F.col(field.name).cast(field.dataType) for field in self.schema.columns]
@@ -198,8 +225,22 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def _is_older(path: Path, than_ms: int) -> bool:
+    try:
+        return path.stat().st_mtime * 1000 < than_ms
+    except FileNotFoundError:
+        return False  # its writer was quicker
+
+
+def _is_done(path: str, state: State) -> bool:
+    """Whether the batch that wrote a file is committed; what was merged always is."""
+    batch = _BATCH.match(path)
+    return batch is None or int(batch["number"]) <= state.batches.get(batch["query"], -1)
+
+
 def _remove_empty(directory: Path, older_than_ms: int) -> None:
-    for path in sorted(directory.glob("*/*"), reverse=True):
-        idle = path.is_dir() and path.stat().st_mtime * 1000 < older_than_ms
-        if idle and not any(path.glob("*.parquet")):
+    # Batches lie two levels deep, merged files one.
+    for path in (*directory.glob("q=*/*"), *directory.glob("c=*")):
+        idle = path.is_dir() and _is_older(path, older_than_ms)
+        if idle and not any(path.rglob("*.parquet")):
             shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,99 @@
+"""Keeps a lake in shape: merges small files, drops what is too old, deletes what no longer counts."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from arauto.config.pipeline import RetentionConfig
+from arauto.pipeline.archive.follow import untaken
+from arauto.pipeline.context import only_writer
+from arauto.pipeline.lake.compact import Keep, compact
+from arauto.pipeline.lake.retention import cutoff_ms, expire
+from arauto.pipeline.lake.table import Lake
+from arauto.pipeline.rollup.merge import fold_partials
+from arauto.pipeline.rollup.serve import served
+from arauto.pipeline.schemas import TABLES
+
+__all__ = ["GRACE_MS", "Kept", "keep_up", "only_upkeep", "stays"]
+
+#: How long files stay on disk after they stopped to count: a query that began before still reads them.
+GRACE_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What was done to a table."""
+
+    table: str
+    files_before: int
+    files_after: int
+    rows_removed: int
+    files_deleted: int
+
+
+@contextmanager
+def only_upkeep(lake: Lake) -> Iterator[None]:
+    """Be the only one that replaces files of this lake. Batches are still appended meanwhile.
+
+    Raises:
+        ArautoError: LAKE_BUSY.
+    """
+    with only_writer(lake.root / "_upkeep"):
+        yield
+
+
+def stays(lake: Lake, name: str) -> Keep:
+    """Which files of a table somebody has yet to read commit by commit."""
+    if name == "journal":
+        return lambda: untaken(lake)
+    if name == "rollup_5m":
+        return lambda: _unserved(lake)
+    return frozenset
+
+
+def keep_up(
+    lake: Lake,
+    retention: RetentionConfig,
+    *,
+    now_ms: int,
+    names: Sequence[str] = tuple(TABLES),
+    files_min: int = 2,
+    grace_ms: int = GRACE_MS,
+    on_table: Callable[[Kept], None] = lambda _: None,
+) -> list[Kept]:
+    """Look after some tables. Call it as the only one (`only_upkeep`).
+
+    Args:
+        lake: the lake.
+        retention: how long to keep what.
+        now_ms: the time.
+        names: which tables.
+        files_min: small files of a day from which on they are merged.
+        grace_ms: how long files that no longer count stay on disk.
+        on_table: told of each table when it is done.
+
+    Raises:
+        ArautoError: LAKE_BUSY, LAKE_CORRUPT, CONFLICT.
+    """
+    days = {
+        "bronze": retention.bronze_days,
+        "silver": retention.silver_days,
+        "gold": retention.gold_days,
+    }
+    done = []
+    for name in names:
+        table, keep = lake.table(name), stays(lake, name)
+        before_ms = cutoff_ms(now_ms, days[table.schema.layer])
+        removed = expire(table, keep, before_ms) if before_ms is not None else 0
+        fold = fold_partials if name == "rollup_5m" else None
+        merged = compact(table, keep, fold=fold, files_min=files_min)
+        deleted = table.vacuum(now_ms - grace_ms)
+        done.append(Kept(name, merged.files_before, merged.files_after, removed, deleted))
+        on_table(done[-1])
+    return done
+
+
+def _unserved(lake: Lake) -> frozenset[str]:
+    last = served(lake)
+    files = lake.table("rollup_5m").state().files.values()
+    return frozenset(file.path for file in files if file.commit > last)

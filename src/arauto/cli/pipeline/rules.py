@@ -1,0 +1,246 @@
+"""`arauto pipeline rules`: check, try, show and set correlation rules."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from arauto.cli.console import Output, errors, forget_output
+from arauto.cli.lazy import Command
+from arauto.cli.pipeline.common import (
+    ConfigFile,
+    DataDir,
+    Master,
+    parse_time,
+    read_config,
+    starting_spark,
+)
+from arauto.cli.printable import printable
+from arauto.config.addresses import admin_url
+from arauto.correlation.compiler import compile_rule
+from arauto.correlation.document import FILE_BYTES_MAX, load_rules
+from arauto.correlation.rule import Rule
+from arauto.errors import ArautoError, Code
+from arauto.names import check_hub
+from arauto.pipeline.node_api import NodeApi
+
+if TYPE_CHECKING:
+    from arauto.correlation.program import Program
+    from arauto.pipeline.context import Context
+
+__all__ = ["app"]
+
+_CELL_LEN_MAX = 120
+
+app = typer.Typer(
+    name="rules",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Rules in YAML or JSON, separated by lines of ---.")
+]
+_Hub = Annotated[str, typer.Option(help="The hub whose messages the rules look at.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+
+
+@app.callback()
+def _rules() -> None:
+    """Correlation rules: what has to happen on channels for an alert to be published.
+
+    Write a file, `check` it, `try` it on the past, then `push` it to the node.
+    """
+
+
+@app.command(cls=Command)
+def check(file: _File, as_json: _AsJson = False) -> None:
+    """Say what is wrong with rules, with the line, or how they will run.
+
+    Exit code 0: they are fine. 1: one is not.
+    """
+    rows = []
+    for rule in _load(file):
+        program = compile_rule("hub", rule)
+        rows.append(
+            {
+                "rule": rule.name,
+                "version": rule.version,
+                "kind": rule.kind,
+                "runs": program.path,
+                "publishes": rule.emit.channel,
+            }
+        )
+    _print(rows, as_json=as_json)
+
+
+@app.command("try", cls=Command)
+def try_(
+    file: _File,
+    hub: _Hub,
+    from_: Annotated[
+        str, typer.Option("--from", metavar="TIME", help="Since: 2026-11-16T10:30, 2h, 7d.")
+    ] = "1d",
+    to: Annotated[str, typer.Option(metavar="TIME", help="Until; else now.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Show at most so many.")] = 50,
+    as_json: _AsJson = False,
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
+    master: Master = "",
+) -> None:
+    """Run rules over what the lake holds of a hub, and print what would have fired. Publishes nothing.
+
+    arauto pipeline rules try alerts.yaml --hub shop --from 7d
+    """
+    now = datetime.now(UTC)
+    from_ms = parse_time(from_, now)
+    to_ms = parse_time(to, now) if to else int(now.timestamp() * 1_000)
+    programs = [compile_rule(hub, rule) for rule in _load(file)]
+    settings = read_config(config, data_dir)
+    console = errors()
+    with (
+        starting_spark(settings, "arauto-rules", console, master=master) as context,
+        console.status("trying …"),
+    ):
+        counts, rows = _tried(context, programs, (from_ms, to_ms), limit)
+    _print(rows, as_json=as_json)
+    for program in programs:
+        count = counts.get(program.rule, 0)
+        console.print(Text(f"{program.rule} would have fired {count:,} times"))
+    if sum(counts.values()) > len(rows):
+        console.print(f"the first {len(rows)} are shown", style="yellow")
+
+
+@app.command("list", cls=Command)
+def list_(
+    hub: Annotated[str, typer.Option(help="Of this hub only.")] = "",
+    as_json: _AsJson = False,
+    config: ConfigFile = None,
+) -> None:
+    """List the node's rules."""
+    with _api(config) as api:
+        records = [record for record in api.correlations() if hub in ("", record.hub)]
+    rows = [
+        {
+            "hub": record.hub,
+            "rule": record.id,
+            "version": record.rule_version,
+            "enabled": record.enabled,
+            "owner": record.owner,
+        }
+        for record in records
+    ]
+    _print(rows, as_json=as_json)
+
+
+@app.command(cls=Command)
+def push(
+    file: _File,
+    hub: _Hub,
+    disabled: Annotated[bool, typer.Option("--disabled", help="Keep them from running.")] = False,
+    config: ConfigFile = None,
+) -> None:
+    """Set the rules of a file on the node. A running pipeline takes them up within seconds.
+
+    Another text needs a higher version.
+    """
+    check_hub(hub)
+    rules = _load(file)
+    output = Output()
+    with _api(config) as api:
+        for rule in rules:
+            record = api.put_correlation(hub, rule.name, rule.text, enabled=not disabled)
+            state = "" if record.enabled else " (disabled)"
+            output.print(Text(f"{record.hub}/{record.id} version {record.rule_version}{state}"))
+
+
+@app.command(cls=Command)
+def show(
+    rule: Annotated[str, typer.Argument(help="Its name.")], hub: _Hub, config: ConfigFile = None
+) -> None:
+    """Print a rule of the node as it was written."""
+    with _api(config) as api:
+        found = [r for r in api.correlations() if (r.hub, r.id) == (hub, rule)]
+    if not found:
+        raise ArautoError(Code.NOT_FOUND, f"hub {hub} has no correlation rule {rule}")
+    Output().print(Text(printable(found[0].text.rstrip("\n"))))
+
+
+def _load(file: Path) -> list[Rule]:
+    try:
+        if file.stat().st_size > FILE_BYTES_MAX:
+            raise ArautoError(Code.BAD_RULE, f"{file}: larger than {FILE_BYTES_MAX} bytes")
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ArautoError(Code.BAD_RULE, f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ArautoError(Code.BAD_RULE, f"{file}: not UTF-8") from None
+    try:
+        rules = load_rules(text)
+    except ArautoError as error:
+        raise ArautoError(error.code, f"{file}: {error.message}", field=error.field) from None
+    if not rules:
+        raise ArautoError(Code.BAD_RULE, f"{file}: no rule in it")
+    return rules
+
+
+def _api(config: Path | None) -> NodeApi:
+    settings = read_config(config)
+    if not settings.admin.token:
+        raise ArautoError(Code.BAD_CONFIG, "admin.token is not set", field="admin.token")
+    return NodeApi(admin_url(settings), settings.admin.token)
+
+
+def _tried(
+    context: "Context", programs: "list[Program]", span_ms: tuple[int, int], limit: int
+) -> tuple[dict[str, int], list[dict[str, Any]]]:
+    """How often each rule fired, and the first matches."""
+    from arauto.pipeline.rules.batch import matches_batch
+
+    from_ms, to_ms = span_ms
+    rows = context.lake.table("journal").read(from_ms=from_ms, to_ms=to_ms, hub=programs[0].hub)
+    found = matches_batch(rows, programs, until_ms=to_ms).persist()
+    try:
+        counts = {row["rule"]: row["count"] for row in found.groupBy("rule").count().collect()}
+        first = found.orderBy("ts", "id").limit(limit).collect()
+    finally:
+        found.unpersist()
+    shown = [
+        {
+            # Spark hands times over in UTC, and without saying so.
+            "time": row["ts"].isoformat(timespec="milliseconds") + "Z",
+            "rule": row["rule"],
+            "key": row["key"],
+            "channel": row["channel"],
+            "payload": row["payload"],
+        }
+        for row in first
+    ]
+    return counts, shown
+
+
+def _print(rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    try:
+        if as_json:
+            sys.stdout.write("".join(msgspec.json.encode(row).decode() + "\n" for row in rows))
+            sys.stdout.flush()
+        elif rows:
+            Output().print(_table(rows))
+    except BrokenPipeError:
+        forget_output()
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, header_style="dim")
+    for name in rows[0]:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        # What messages hold must not steer the terminal, and is not markup either.
+        table.add_row(*(Text(printable(str(value)[:_CELL_LEN_MAX])) for value in row.values()))
+    return table

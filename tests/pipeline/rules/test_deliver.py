@@ -1,0 +1,63 @@
+"""Matches reach the table and the node, each once."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from arauto.pipeline.lake.table import Lake
+from arauto.pipeline.rules.deliver import Delivery
+from arauto.pipeline.rules.output import MATCHES
+from arauto.pipeline.sink.options import SinkOptions
+from tests.pipeline.rules.support import programs
+from tests.pipeline.sink.nodes import TOKEN, running_node
+
+_RULE = """
+rule: spike
+version: 3
+from: {channels: [prices]}
+match: payload.price > 1
+emit: {channel: alerts, payload: {}}
+include_pipeline: true
+"""
+
+
+def _match(number: int | None, **more: Any) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(MATCHES.names)
+    row |= {"ts": datetime(2026, 11, 16, tzinfo=UTC), "hub": "shop", "rule": "spike", "version": 3}
+    row |= {"key": "[]", "first_node": "n1", "first_seq": 1, "last_node": "n1", "last_seq": 2}
+    row |= {"id": f"id{number}", "channel": "alerts", "payload": f'{{"n":{number}}}'}
+    return row | more
+
+
+def test_a_batch_delivered_twice_is_there_once_and_refusals_stop_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = [
+        _match(1),
+        _match(2),
+        _match(3, channel="no such * channel"),
+        # How many events were left out: not a match.
+        _match(None, id=None, payload="17", channel=None),
+    ]
+    lake = Lake(spark, tmp_path)
+    with running_node() as node:
+        node.put("/v1/hubs/shop", {})
+        options = SinkOptions(url=node.url, token=TOKEN, refused_max=1_000)
+        delivery = Delivery(lake.table("matches"), options, tuple(programs(_RULE)))
+        frame = spark.createDataFrame([tuple(row.values()) for row in rows], MATCHES)
+        delivery(frame, 0)
+        delivery(frame, 0)
+        published = node.history("shop", "alerts")
+    assert lake.table("matches").read().count() == 3
+    bodies = sorted(msgspec.json.encode(message["data"]) for message in published)
+    assert bodies == [b'{"n":1}', b'{"n":2}']
+    headers = published[0]["headers"]
+    # Second-hand, since the rule listens to the pipeline: no rule looks at it.
+    assert (headers["x-rule"], headers["x-origin"], headers["x-hops"]) == (
+        "shop/spike@3",
+        "pipeline",
+        "2",
+    )

@@ -1,0 +1,124 @@
+"""The processor without a cluster: one state per rule and key, one timer, nothing left behind."""
+
+from typing import Any
+
+import msgspec
+from pyspark.sql import Row
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+from arauto.correlation.program import Program
+from arauto.pipeline.rules.compile import state_ref
+from arauto.pipeline.rules.packing import SEPARATOR
+from arauto.pipeline.rules.processor import STATE_NAME, RuleProcessor
+from tests.pipeline.rules.support import programs
+
+_PAIR = """
+rule: pair
+version: 1
+sequence:
+  - {as: one, where: "payload.step = '1'"}
+  - {as: two, where: "payload.step = '2'"}
+within: 10s
+emit: {channel: alerts, payload: {}}
+buffer: 10
+"""
+_SPIKE = """
+rule: spike
+version: 1
+match: payload.price > 1
+emit: {channel: alerts, payload: {}}
+"""
+_HOLD = """
+rule: held
+version: 1
+hold: {start: payload.up = true, for: 5s}
+emit: {channel: alerts, payload: {}}
+"""
+
+
+def _tester(*compiled: Program) -> TwsTester:
+    by_state = {state_ref(program): program for program in compiled}
+    # Late rows are the matcher's business: no time is taken from rows here.
+    return TwsTester(
+        RuleProcessor(by_state), timeMode="EventTime", eventTimeExtractor=lambda _: 2**62
+    )
+
+
+def _subject(program: Program, key: str = "[]") -> str:
+    return f"{state_ref(program)}{SEPARATOR}{key}"
+
+
+def _event(subject: str, at_ms: int, bits: int, program: Program) -> Row:
+    body = {
+        "ms": at_ms,
+        "node": "n1",
+        "seq": at_ms,
+        "bits": bits,
+        "nums": [None] * len(program.nums),
+        "texts": [None] * len(program.texts),
+    }
+    return Row(subject=subject, packed=msgspec.json.encode(body).decode())
+
+
+def _timers(tester: TwsTester, subject: str) -> list[int]:
+    tester.handle.setGroupingKey(subject)
+    return list(tester.handle.listTimers())
+
+
+def _rules(rows: Any) -> list[str]:
+    return [row["rule"] for row in rows]
+
+
+def test_a_sequence_matches_once_the_watermark_has_passed_it() -> None:
+    [pair] = programs(_PAIR)
+    tester, subject = _tester(pair), _subject(pair)
+    tester.setWatermark(1_000)
+    events = [_event(subject, 3_000, 2, pair), _event(subject, 2_000, 1, pair)]
+    assert tester.test(subject, events) == []
+    assert _rules(tester.setWatermark(4_000)) == ["pair"]
+    assert tester.peekValueState(STATE_NAME, subject) is None
+    assert _timers(tester, subject) == []
+
+
+def test_a_hold_fires_by_timer_when_nothing_more_comes() -> None:
+    [held] = programs(_HOLD)
+    tester, subject = _tester(held), _subject(held)
+    tester.setWatermark(1_000)
+    assert tester.test(subject, [_event(subject, 1_500, 1, held)]) == []
+    assert tester.setWatermark(6_499) == []
+    [fired] = tester.setWatermark(6_500)
+    assert (fired["rule"], fired["ts"].timestamp()) == ("held", 6.5)
+
+
+def test_a_key_never_has_more_than_one_timer() -> None:
+    [pair] = programs(_PAIR)
+    tester, subject = _tester(pair), _subject(pair)
+    for at_ms in range(1_000, 20_000, 700):
+        tester.test(subject, [_event(subject, at_ms + 500, 1, pair)])
+        assert len(_timers(tester, subject)) == 1
+        tester.setWatermark(at_ms)
+
+
+def test_a_stateless_rule_fires_at_once_and_remembers_nothing() -> None:
+    [spike] = programs(_SPIKE)
+    tester, subject = _tester(spike), _subject(spike)
+    rows = [_event(subject, 5_000, 1, spike), _event(subject, 6_000, 0, spike)]
+    assert [row["first_seq"] for row in tester.test(subject, rows)] == [5_000]
+    assert tester.peekValueState(STATE_NAME, subject) is None
+
+
+def test_state_of_a_rule_that_has_gone_goes_with_its_timer() -> None:
+    [pair] = programs(_PAIR)
+    tester, subject = _tester(pair), _subject(pair)
+    tester.test(subject, [_event(subject, 2_000, 1, pair)])
+    tester.processor = RuleProcessor({})
+    tester.processor.init(tester.handle)
+    assert tester.setWatermark(3_600_000) == []
+    assert tester.peekValueState(STATE_NAME, subject) is None
+
+
+def test_events_for_which_there_is_no_room_are_told() -> None:
+    [pair] = programs(_PAIR)
+    tester, subject = _tester(pair), _subject(pair)
+    told = tester.test(subject, [_event(subject, 1_000 + n, 1, pair) for n in range(14)])
+    assert [(row["id"], row["payload"]) for row in told] == [(None, "4")]

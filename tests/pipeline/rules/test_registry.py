@@ -1,0 +1,72 @@
+"""Which rules run, and when a change of them starts the query anew. No Spark."""
+
+import msgspec
+import pytest
+
+from arauto.errors import ArautoError, Code
+from arauto.pipeline.node_api import CorrelationRecord
+from arauto.pipeline.rules import compile as compiling
+from arauto.pipeline.rules import registry
+from arauto.pipeline.rules.compile import by_ref, state_ref, takes_window
+from arauto.pipeline.rules.registry import rule_set
+from arauto.pipeline.rules.reload import GAP_S, GATHER_S, look, restarted
+from tests.pipeline.rules.support import RULES, programs
+
+_TEXT = "rule: {name}\nversion: 1\nmatch: payload.a > 1\nemit: {{channel: alerts, payload: {{}}}}\n"
+
+
+def _record(name: str, hub: str = "shop", **more: object) -> CorrelationRecord:
+    fields = {"text": _TEXT.format(name=name), "enabled": True, "version": "1"} | more
+    return msgspec.convert({"hub": hub, "id": name, **fields}, CorrelationRecord)
+
+
+def test_one_bad_rule_does_not_keep_others_from_running() -> None:
+    found = rule_set(
+        [_record("good"), _record("bad", text="rule: ["), _record("off", enabled=False)]
+    )
+    assert [program.rule for program in found.programs] == ["good"]
+    assert list(found.problems) == ["shop/bad"]
+    # The bad one is part of what is compared: mending it is a change.
+    assert {name for _, name, _ in found.fingerprint} == {"good", "bad"}
+
+
+def test_rules_beyond_the_most_are_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "RULES_MAX", 2)
+    found = rule_set([_record(name) for name in ("c", "a", "b")])
+    assert [program.rule for program in found.programs] == ["a", "b"]
+    assert list(found.problems) == ["shop/c"]
+
+
+def test_too_many_programs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "RULES_MAX", 3)
+    with pytest.raises(ArautoError, match="at most 3") as caught:
+        by_ref(programs())
+    assert caught.value.code is Code.BAD_RULE
+
+
+def test_state_is_kept_under_what_the_rule_does() -> None:
+    [one] = programs(_TEXT.format(name="r"))
+    [other] = programs(_TEXT.format(name="r").replace("> 1", "> 2"))
+    assert one.ref == other.ref
+    assert state_ref(one) != state_ref(other)
+    assert state_ref(one) == state_ref(msgspec.structs.replace(one, filter_sql="better"))
+
+
+def test_only_plain_totals_are_left_to_sql() -> None:
+    assert [program.rule for program in programs(RULES) if takes_window(program)] == ["busy"]
+
+
+def test_changes_are_gathered_and_restarts_kept_apart() -> None:
+    one, two = frozenset({("h", "a", "1")}), frozenset({("h", "a", "2")})
+    watch = restarted(one, 100.0)
+    assert look(watch, one, 500.0) == (watch, False)
+    watch, due = look(watch, two, 101.0)
+    assert not due
+    # Gathered for long enough, but too soon after the last start.
+    watch, due = look(watch, two, 101.0 + GATHER_S)
+    assert not due
+    assert look(watch, two, 100.0 + GAP_S)[1]
+    # Changed back meanwhile: nothing to do.
+    watch, due = look(watch, one, 100.0 + GAP_S)
+    assert not due
+    assert watch.changed_s is None

@@ -1,0 +1,1 @@
+"""The report: one page with charts about a period, in a file that needs nothing else."""

@@ -1,0 +1,310 @@
+"""From the lake to a report: Spark adds up, and only a bounded number of rows comes back."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from arauto.errors import ArautoError, Code
+from arauto.names import check_hub
+from arauto.pipeline.lake.coverage import count, gaps
+from arauto.pipeline.lake.table import Lake
+from arauto.pipeline.report.model import (
+    ChannelRow,
+    Gap,
+    Peak,
+    Point,
+    Quality,
+    Ranked,
+    Report,
+    RuleRow,
+    Step,
+    Totals,
+)
+from arauto.pipeline.rollup.merge import PERIODS_MS, merge_rollups
+from arauto.pipeline.rollup.partial import ALL_HUBS, WINDOW_MS
+
+__all__ = ["DAYS_MAX", "STEPS", "make_report", "step_for"]
+
+DAYS_MAX = 400
+#: What `make_report` does, one after another; for progress.
+STEPS = (
+    "roll-ups",
+    "the time before",
+    "messages",
+    "users",
+    "sessions",
+    "refusals",
+    "rules",
+    "data quality",
+)
+
+_DAY_MS = 86_400_000
+_PEAKS_LEN, _TOP_LEN, _GAPS_LEN = 5, 10, 20
+_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
+
+OnStep = Callable[[str], None]
+
+
+def step_for(from_ms: int, to_ms: int) -> Step:
+    """The step of the charts: about as many points as a chart can show.
+
+    Raises:
+        ArautoError: BAD_FIELD, the period is empty or too long.
+    """
+    if from_ms >= to_ms:
+        raise ArautoError(Code.BAD_FIELD, "the report's time ends before it begins", field="to")
+    days = (to_ms - from_ms) / _DAY_MS
+    if days > DAYS_MAX:
+        raise ArautoError(Code.BAD_FIELD, f"a report covers at most {DAYS_MAX} days", field="from")
+    return "5m" if days <= 1 else "hour" if days <= 16 else "day"
+
+
+def make_report(
+    lake: Lake,
+    *,
+    from_ms: int,
+    to_ms: int,
+    made_ms: int,
+    hub: str = "",
+    on_step: OnStep = lambda name: None,
+) -> Report:
+    """Everything about a period.
+
+    Args:
+        lake: where it is read from.
+        from_ms: the beginning.
+        to_ms: the end, exclusive.
+        made_ms: the time of making it.
+        hub: one hub; empty = all.
+        on_step: is told each of `STEPS` as it begins.
+
+    Raises:
+        ArautoError: BAD_FIELD, BAD_HUB_NAME.
+    """
+    if hub:
+        check_hub(hub)
+    step_for(from_ms, to_ms)
+    source = _Source(lake, from_ms, to_ms, hub)
+    on_step(STEPS[0])
+    # A young lake knows little of a long time: its charts show that little well.
+    step = step_for(*source.known_ms())
+    points = _filled(_points(source.rollups(), step), PERIODS_MS[step])
+    now = source.totals()
+    on_step(STEPS[1])
+    before = _Source(lake, from_ms - (to_ms - from_ms), from_ms, hub).totals()
+    on_step(STEPS[2])
+    minutes, hours, channels = _message_parts(source)
+    on_step(STEPS[3])
+    users = _users(source)
+    on_step(STEPS[4])
+    starts = _starts(source)
+    on_step(STEPS[5])
+    errors = _errors(source)
+    on_step(STEPS[6])
+    rules = _rules(source)
+    on_step(STEPS[7])
+    quality = _quality(source)
+    return Report(
+        hub=hub,
+        from_ms=from_ms,
+        to_ms=to_ms,
+        made_ms=made_ms,
+        step=step,
+        now=now or Totals(),
+        before=before,
+        points=points,
+        minutes=minutes,
+        hours=hours,
+        starts=starts,
+        errors=errors,
+        channels=channels,
+        users=users,
+        rules=rules,
+        quality=quality,
+    )
+
+
+class _Source:
+    """Tables of the period and hub."""
+
+    def __init__(self, lake: Lake, from_ms: int, to_ms: int, hub: str) -> None:
+        self.lake, self.from_ms, self.to_ms, self.hub = lake, from_ms, to_ms, hub
+
+    def read(self, name: str) -> DataFrame:
+        return self.lake.table(name).read(
+            from_ms=self.from_ms, to_ms=self.to_ms, hub=self.hub or None
+        )
+
+    def rollups(self) -> DataFrame:
+        """Of the hub, or those that are about all hubs together."""
+        return self.lake.table("rollup_5m").read(
+            from_ms=self.from_ms, to_ms=self.to_ms, hub=self.hub or ALL_HUBS
+        )
+
+    def known_ms(self) -> tuple[int, int]:
+        """From when to when something is known; the whole period if nothing is."""
+        start = F.unix_millis("start")
+        row = (
+            self.rollups().agg(F.min(start).alias("first"), F.max(start).alias("last")).collect()[0]
+        )
+        if row["first"] is None:
+            return self.from_ms, self.to_ms
+        return row["first"], row["last"] + WINDOW_MS
+
+    def totals(self) -> Totals | None:
+        """Of the whole period; None if nothing is known of it."""
+        # One window as wide as the period: everything is merged into it.
+        whole = self.rollups().withColumn("start", F.timestamp_millis(F.lit(0)))
+        rows = merge_rollups(whole, "day").collect()
+        if not rows:
+            return None
+        row = _zeros(rows[0])
+        return Totals(
+            messages_in=row["messages_in"],
+            messages_out=row["messages_out"],
+            bytes_in=row["bytes_in"],
+            bytes_out=row["bytes_out"],
+            published=row["published"],
+            refused=row["refused"],
+            dropped=row["dropped"],
+            sessions_started=row["sessions_started"],
+            sessions_ended=row["sessions_ended"],
+            sessions_peak=row["sessions_peak"],
+            users=row["distinct_users"],
+            channels=row["distinct_channels"],
+            duration_mean_ms=rows[0]["duration_mean_ms"],
+            duration_p95_ms=rows[0]["duration_p95_ms"],
+            rules_fired=self.read("matches").count(),
+        )
+
+    def place(self) -> Column:
+        """A channel as it is called in this report: with its hub, if there are several."""
+        channel = F.col("channel")
+        return channel if self.hub else F.concat_ws(" / ", "hub", "channel")
+
+
+def _points(rollups: DataFrame, step: Step) -> tuple[Point, ...]:
+    merged = merge_rollups(rollups, step).orderBy("start")
+    rows = merged.withColumn("start_ms", F.unix_millis("start")).drop("start").collect()
+    points = []
+    for raw in rows:
+        row = _zeros(raw)
+        points.append(
+            Point(
+                start_ms=row["start_ms"],
+                messages_in=row["messages_in"],
+                messages_out=row["messages_out"],
+                bytes_in=row["bytes_in"],
+                bytes_out=row["bytes_out"],
+                sessions=row["sessions_peak"],
+                refused=row["refused"],
+                mean_ms=raw["duration_mean_ms"],
+                p50_ms=raw["duration_p50_ms"],
+                p95_ms=raw["duration_p95_ms"],
+                p99_ms=raw["duration_p99_ms"],
+            )
+        )
+    return tuple(points)
+
+
+def _filled(points: tuple[Point, ...], step_ms: int) -> tuple[Point, ...]:
+    """Points at an even pace: where nothing happened, nothing is what there was."""
+    if not points:
+        return ()
+    known = {point.start_ms: point for point in points}
+    every = range(points[0].start_ms, points[-1].start_ms + 1, step_ms)
+    return tuple(known.get(start_ms) or Point(start_ms) for start_ms in every)
+
+
+def _message_parts(
+    source: _Source,
+) -> tuple[tuple[Peak, ...], tuple[Peak, ...], tuple[ChannelRow, ...]]:
+    """Peaks and top channels, from one look at the messages."""
+    minute = _floor(F.col("ts"), _MINUTE_MS).alias("at_ms")
+    sums = (F.count("*").alias("messages"), F.sum("size_bytes").alias("size_bytes"))
+    by_minute = source.read("messages").groupBy(minute, source.place().alias("place")).agg(*sums)
+    by_minute = by_minute.persist()
+    try:
+        channels = by_minute.groupBy("place").agg(
+            F.sum("messages").alias("messages"), F.sum("size_bytes").alias("size_bytes")
+        )
+        top = channels.orderBy(F.desc("messages"), "place").limit(_TOP_LEN).collect()
+        by_hour = by_minute.withColumn("at_ms", F.col("at_ms") - F.col("at_ms") % _HOUR_MS)
+        return (
+            _peaks(by_minute),
+            _peaks(by_hour),
+            tuple(ChannelRow(row["place"], row["messages"], row["size_bytes"] or 0) for row in top),
+        )
+    finally:
+        by_minute.unpersist()
+
+
+def _peaks(parts: DataFrame) -> tuple[Peak, ...]:
+    by_place = parts.groupBy("at_ms", "place").agg(F.sum("messages").alias("messages"))
+    of_place = F.struct("messages", "place")
+    busiest = by_place.groupBy("at_ms").agg(
+        F.sum("messages").alias("messages"), F.max(of_place).alias("top")
+    )
+    rows = busiest.orderBy(F.desc("messages"), "at_ms").limit(_PEAKS_LEN).collect()
+    return tuple(
+        Peak(row["at_ms"], row["messages"], row["top"]["place"], row["top"]["messages"])
+        for row in rows
+    )
+
+
+def _users(source: _Source) -> tuple[Ranked, ...]:
+    named = source.read("messages").where(F.col("user") != "")
+    who = F.col("user") if source.hub else F.concat_ws(" / ", "hub", "user")
+    return _ranked(named.groupBy(who.alias("name")).agg(F.count("*").alias("count")))
+
+
+def _starts(source: _Source) -> Mapping[tuple[int, int], int]:
+    when = (F.weekday("ts").alias("weekday"), F.hour("ts").alias("hour"))
+    rows = source.read("session_starts").groupBy(*when).count().collect()
+    return {(row["weekday"], row["hour"]): row["count"] for row in rows}
+
+
+def _errors(source: _Source) -> tuple[Ranked, ...]:
+    # A row stands for itself and for those that were left out before it.
+    times = F.sum(F.lit(1) + F.coalesce("left_out", F.lit(0))).alias("count")
+    name = F.coalesce("name", F.col("code").cast("string"), F.lit("unknown")).alias("name")
+    return _ranked(source.read("refusals").groupBy(name).agg(times))
+
+
+def _rules(source: _Source) -> tuple[RuleRow, ...]:
+    rule = F.col("rule") if source.hub else F.concat_ws(" / ", "hub", "rule")
+    fired = source.read("matches").groupBy(rule.alias("name"))
+    found = fired.agg(F.count("*").alias("count"), F.max(F.unix_millis("ts")).alias("last_ms"))
+    rows = found.orderBy(F.desc("count"), "name").limit(_TOP_LEN).collect()
+    return tuple(RuleRow(row["name"], row["count"], row["last_ms"]) for row in rows)
+
+
+def _quality(source: _Source) -> Quality:
+    reason = F.coalesce("reason", F.lit("unknown")).alias("name")
+    quarantined = source.read("quarantine").groupBy(reason).agg(F.count("*").alias("count"))
+    coverage = source.lake.table("journal").state().coverage
+    missing = [
+        Gap(node, first, last)
+        # What a node wrote before its first row here was never meant for this lake.
+        for node, ranges in sorted(coverage.items())
+        for first, last in gaps(ranges, ranges[0][0] if ranges else 1)
+    ]
+    rows = sum(count(ranges) for ranges in coverage.values())
+    return Quality(rows, tuple(missing[:_GAPS_LEN]), _ranked(quarantined))
+
+
+def _ranked(counted: DataFrame) -> tuple[Ranked, ...]:
+    rows = counted.orderBy(F.desc("count"), "name").limit(_TOP_LEN).collect()
+    return tuple(Ranked(row["name"], row["count"]) for row in rows)
+
+
+def _floor(ts: Column, step_ms: int) -> Column:
+    ms = F.unix_millis(ts)
+    return ms - ms % step_ms
+
+
+def _zeros(row: Row) -> dict[str, Any]:
+    """A row whose unknown numbers are 0."""
+    return {name: 0 if value is None else value for name, value in row.asDict().items()}

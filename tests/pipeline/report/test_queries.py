@@ -1,0 +1,148 @@
+"""Numbers of a report, from a small lake."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from arauto.errors import ArautoError, Code
+from arauto.pipeline.lake.table import Lake
+from arauto.pipeline.report.model import ChannelRow, Peak, Ranked, RuleRow
+from arauto.pipeline.report.queries import STEPS, make_report, step_for
+from arauto.pipeline.rollup.partial import partial_rollups
+from arauto.pipeline.schemas import TABLES
+from arauto.storage.base import Kind
+from tests.pipeline.report.samples import HOUR_MS, MONDAY_MS
+
+DAY_MS = 24 * HOUR_MS
+
+
+def frame(spark: SparkSession, name: str, rows: list[dict[str, Any]]) -> DataFrame:
+    columns = TABLES[name].columns
+    filled: list[dict[str, Any]] = [
+        {"node": "n1", "seq": seq, "hub": "shop"} | row for seq, row in enumerate(rows, 1)
+    ]
+    for row in filled:
+        if isinstance(row.get("ts"), int):
+            row["ts"] = datetime.fromtimestamp(row["ts"] / 1000, UTC)
+    return spark.createDataFrame(
+        [tuple(row.get(name) for name in columns.names) for row in filled], columns
+    )
+
+
+def counters(at_ms: int, hub: str, messages_in: int) -> dict[str, Any]:
+    body = {
+        "startMs": at_ms, "endMs": at_ms + 60_000, "sessionsPeak": 7,
+        "total": {"messagesIn": messages_in, "messagesOut": 3 * messages_in, "bytesIn": 10, "bytesOut": 30},
+    }  # fmt: skip
+    return {
+        "ts": at_ms + 60_000, "kind": int(Kind.COUNTERS), "hub": hub, "channel": "", "user": "",
+        "payload": json.dumps(body).encode(),
+    }  # fmt: skip
+
+
+def ended(at_ms: int, duration_ms: int) -> dict[str, Any]:
+    body = json.dumps({"durationMs": duration_ms, "code": 5000}).encode()
+    return {"ts": at_ms, "kind": int(Kind.SESSION_END), "channel": "", "user": "u", "payload": body}
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    lake = Lake(spark, Path(tmp_path_factory.mktemp("lake")))
+    t = MONDAY_MS
+    journal = [
+        counters(t - HOUR_MS, "shop", 50),
+        counters(t, "shop", 100),
+        counters(t + 3 * HOUR_MS, "shop", 20),
+        counters(t, "mall", 7),
+        counters(t, "", 107),
+        ended(t + 1_000, 1_000),
+        ended(t + 2_000, 3_000),
+    ]
+    messages = [
+        {"ts": t + 61_000, "channel": "a", "user": "ann", "size_bytes": 5},
+        {"ts": t + 62_000, "channel": "a", "user": "ann", "size_bytes": 5},
+        {"ts": t + 63_000, "channel": "b", "user": "bob", "size_bytes": 1},
+        {"ts": t + 600_000, "channel": "b", "user": "", "size_bytes": 1},
+        {"ts": t + DAY_MS, "channel": "late", "user": "x", "size_bytes": 1},
+        {"ts": t + 61_000, "channel": "a", "user": "eve", "size_bytes": 9, "hub": "mall"},
+    ]
+    others = {
+        "rollup_5m": partial_rollups(frame(spark, "journal", journal)),
+        "messages": frame(spark, "messages", messages),
+        "session_starts": frame(spark, "session_starts", [{"ts": t + 5 * HOUR_MS}, {"ts": t + 5 * HOUR_MS}]),
+        "refusals": frame(
+            spark, "refusals",
+            [{"ts": t, "name": "RATE_LIMITED", "left_out": 4}, {"ts": t, "name": "BAD_FIELD"}],
+        ),
+        "matches": frame(spark, "matches", [{"ts": t + 9, "rule": "r"}, {"ts": t + 5, "rule": "r"}]),
+        "quarantine": frame(spark, "quarantine", [{"ts": t, "reason": "torn"}]),
+    }  # fmt: skip
+    for name, rows in others.items():
+        assert lake.table(name).append(rows, query="test", batch_id=0)
+    return lake
+
+
+def test_a_hubs_report_has_its_numbers(lake: Lake) -> None:
+    told: list[str] = []
+    report = make_report(
+        lake,
+        from_ms=MONDAY_MS,
+        to_ms=MONDAY_MS + DAY_MS,
+        made_ms=0,
+        hub="shop",
+        on_step=told.append,
+    )
+    assert tuple(told) == STEPS
+    now = report.now
+    assert (now.messages_in, now.messages_out, now.bytes_out) == (120, 360, 60)
+    assert (now.sessions_ended, now.duration_mean_ms, now.sessions_peak) == (2, 2_000.0, 7)
+    assert now.rules_fired == 2
+    assert report.before is not None
+    assert report.before.messages_in == 50
+    assert report.minutes[0] == Peak(MONDAY_MS + 60_000, 3, "a", 2)
+    assert report.hours == (Peak(MONDAY_MS, 4, "b", 2),)
+    assert report.channels == (ChannelRow("a", 2, 10), ChannelRow("b", 2, 2))
+    assert report.users == (Ranked("ann", 2), Ranked("bob", 1))
+    assert report.starts == {(0, 5): 2}
+    assert report.errors == (Ranked("RATE_LIMITED", 5), Ranked("BAD_FIELD", 1))
+    assert report.rules == (RuleRow("r", 2, MONDAY_MS + 9),)
+    assert report.quality.quarantined == (Ranked("torn", 1),)
+
+
+def test_points_keep_an_even_pace_over_idle_times(lake: Lake) -> None:
+    report = make_report(lake, from_ms=MONDAY_MS, to_ms=MONDAY_MS + DAY_MS, made_ms=0, hub="shop")
+    assert report.step == "5m"
+    starts = [point.start_ms for point in report.points]
+    assert starts == list(range(MONDAY_MS, MONDAY_MS + 3 * HOUR_MS + 1, 300_000))
+    assert [p.messages_in for p in report.points if p.messages_in] == [100, 20]
+    assert (report.points[0].p99_ms, report.points[1].p99_ms) == (3_000, None)
+
+
+def test_all_hubs_together_name_the_hub_of_each_channel(lake: Lake) -> None:
+    report = make_report(lake, from_ms=MONDAY_MS, to_ms=MONDAY_MS + DAY_MS, made_ms=0)
+    assert report.now.messages_in == 107
+    assert {row.name for row in report.channels} == {"shop / a", "shop / b", "mall / a"}
+    assert Ranked("mall / eve", 1) in report.users
+
+
+def test_a_time_of_which_nothing_is_known_gives_an_empty_report(lake: Lake) -> None:
+    report = make_report(lake, from_ms=0, to_ms=HOUR_MS, made_ms=0, hub="shop")
+    assert (report.points, report.before, report.channels) == ((), None, ())
+
+
+@pytest.mark.parametrize(
+    ("days", "step"), [(0.1, "5m"), (1, "5m"), (2, "hour"), (16, "hour"), (17, "day"), (400, "day")]
+)
+def test_the_step_grows_with_the_time(days: float, step: str) -> None:
+    assert step_for(0, int(days * DAY_MS)) == step
+
+
+@pytest.mark.parametrize(("from_ms", "to_ms"), [(5, 5), (6, 5), (0, 401 * DAY_MS)])
+def test_times_that_make_no_report_are_refused(from_ms: int, to_ms: int) -> None:
+    with pytest.raises(ArautoError) as caught:
+        step_for(from_ms, to_ms)
+    assert caught.value.code is Code.BAD_FIELD

@@ -58,6 +58,8 @@ class Companion:
         self.state = "starts Spark"
         config_file = self._write_config(node, config)
         arguments = ["-m", "arauto", "pipeline", "run", "--config", str(config_file)]
+        # It stops with us, whatever ends us; and Ctrl-C is ours to pass on.
+        arguments.append("--with-parent")
         try:
             code = await self._call([sys.executable, *arguments])
             self.state = f"ended with code {code}; see {self.log}"
@@ -80,7 +82,11 @@ class Companion:
     async def _call(self, command: list[str]) -> int:
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         return await self._process.wait()
 

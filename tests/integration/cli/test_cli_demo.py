@@ -21,7 +21,7 @@ import pytest
 from tests.integration.cli.conftest import Run
 from tests.integration.cli.processes import Command
 
-_ANYWHERE = ("demo", "--port", "0", "--seed", "1")
+_ANYWHERE = ("demo", "--no-pipeline", "--port", "0", "--seed", "1")
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ async def test_it_ends_after_its_seconds_and_leaves_nothing_behind(
 
 
 async def test_a_taken_port_is_replaced_aloud(run: Run, paste: Run, no_8080: None) -> None:
-    demo = await run("demo", "--no-traffic")
+    demo = await run("demo", "--no-pipeline", "--no-traffic")
     await demo.line("port 8080 is taken, so the demo uses another one")
     await demo.line("a node, and no shops")
     line = await pasteable(demo, "publish")
@@ -107,7 +107,7 @@ async def test_a_port_that_was_asked_for_is_not_replaced(run: Run) -> None:
         sock.bind(("127.0.0.1", 0))
         sock.listen()
         port = sock.getsockname()[1]
-        demo = await run("demo", "--port", str(port))
+        demo = await run("demo", "--no-pipeline", "--port", str(port))
         assert await demo.ended() == 1
     assert demo.err == [
         f"could not start: port {port} on 127.0.0.1 is used by another program; "
@@ -116,14 +116,14 @@ async def test_a_port_that_was_asked_for_is_not_replaced(run: Run) -> None:
 
 
 async def test_kept_data_is_there_the_next_time(run: Run, paste: Run, tmp_path: Path) -> None:
-    first = await run("demo", "--port", "0", "--no-traffic", "--keep")
+    first = await run("demo", "--no-pipeline", "--port", "0", "--no-traffic", "--keep")
     published = await paste(await pasteable(first, "publish"))
     assert await published.ended() == 0, published
     first.interrupt(signal.SIGTERM)
     assert await first.ended() == 0, first
     assert first.out[-1] == "stopped; 1 message was published, data kept in .arauto-demo"
     assert (tmp_path / ".arauto-demo" / "arauto.db").exists()
-    second = await run("demo", "--port", "0", "--no-traffic", "--keep")
+    second = await run("demo", "--no-pipeline", "--port", "0", "--no-traffic", "--keep")
     history = (await pasteable(second, "history")).replace("/orders/pt/porto", "hello")
     read = await paste(f"{history} -n 1")
     assert await read.ended() == 0, read
@@ -205,7 +205,7 @@ async def test_shops_that_are_refused_end_the_demo_with_the_reason(
 
 
 async def test_a_directory_that_another_demo_uses_is_told(run: Run) -> None:
-    options = ("demo", "--port", "0", "--no-traffic", "--keep")
+    options = ("demo", "--no-pipeline", "--port", "0", "--no-traffic", "--keep")
     first = await run(*options)
     await first.line("SSE")
     second = await run(*options)

@@ -23,7 +23,7 @@ def shell_lines() -> list[str]:
 
 
 async def test_what_the_demo_prints_is_what_the_page_shows(run: Run) -> None:
-    demo = await run("demo", "--port", "0", "--no-traffic")
+    demo = await run("demo", "--no-pipeline", "--port", "0", "--no-traffic")
     for name in ("watch", "publish", "history", "document", "presence", "SSE"):
         printed = re.sub(r"^.* -m arauto", ".venv/bin/arauto", await pasteable(demo, name))
         printed = re.sub(r" --url \S+$", "", re.sub(r":\d+/v1", ":8080/v1", printed))
@@ -32,7 +32,7 @@ async def test_what_the_demo_prints_is_what_the_page_shows(run: Run) -> None:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 async def test_publishing_with_curl_works_as_shown(run: Run, paste: Run) -> None:
-    demo = await run("demo", "--port", "0", "--no-traffic")
+    demo = await run("demo", "--no-pipeline", "--port", "0", "--no-traffic")
     at = (await demo.line("  address ")).split()[1].removesuffix(",")
     [post] = [line for line in shell_lines() if "/v1/publish" in line]
     sent = await paste(post.replace("http://127.0.0.1:8080", at.replace("ws:", "http:")) + " -sS")
@@ -44,7 +44,7 @@ async def test_publishing_with_curl_works_as_shown(run: Run, paste: Run) -> None
 
 
 async def test_the_publish_lines_work_as_shown(run: Run, paste: Run) -> None:
-    demo = await run("demo", "--port", "0", "--no-traffic")
+    demo = await run("demo", "--no-pipeline", "--port", "0", "--no-traffic")
     at = (await demo.line("  address ")).split()[1].removesuffix(",")
     lines = [line for line in shell_lines() if "arauto pub" in line]
     assert len(lines) == 2

@@ -9,7 +9,17 @@ from typer.testing import CliRunner
 
 from arauto.cli.main import app
 
-_COMMANDS = ("demo", "serve", "sub", "pub", "check-config", "default-config", "bench", "version")
+_COMMANDS = (
+    "demo",
+    "serve",
+    "sub",
+    "pub",
+    "check-config",
+    "default-config",
+    "pipeline",
+    "bench",
+    "version",
+)
 
 
 @pytest.fixture(autouse=True)

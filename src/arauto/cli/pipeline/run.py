@@ -1,5 +1,6 @@
 """`arauto pipeline run`: archive, roll up and correlate beside a node, until stopped."""
 
+import os
 import signal
 import threading
 from pathlib import Path
@@ -27,7 +28,11 @@ __all__ = ["run"]
 _Seconds = Annotated[
     float, typer.Option(min=0, metavar="N", help="Stop after N seconds; 0 = on Ctrl-C.")
 ]
+_WithParent = Annotated[
+    bool, typer.Option("--with-parent", hidden=True, help="Stop when who started this is gone.")
+]
 _PICTURES_PER_S = 1
+_WATCH_S = 1.0
 
 
 def run(
@@ -35,6 +40,7 @@ def run(
     data_dir: DataDir = None,
     master: Master = "",
     seconds: _Seconds = 0.0,
+    with_parent: _WithParent = False,
 ) -> None:
     """Keep the lake up to date, publish roll-ups, and run the correlation rules of all hubs.
 
@@ -66,7 +72,8 @@ def run(
                 metrics.serve(settings.pipeline.metrics_host, settings.pipeline.metrics_port)
             pipeline.start()
             try:
-                _wait(console, pipeline, metrics, seconds)
+                asked = _stop_asked(seconds, os.getppid() if with_parent else 0)
+                _wait(console, pipeline, metrics, asked)
             finally:
                 with console.status("stopping after the batches that run …"):
                     pipeline.stop()
@@ -86,14 +93,29 @@ def _introduce(console: Console, config: Config) -> None:
         console.print(Text.assemble(("  metrics  ", "bold"), port))
 
 
-def _wait(
-    console: Console, pipeline: "Pipeline", metrics: "PipelineMetrics", seconds: float
-) -> None:
+def _stop_asked(seconds: float, parent: int) -> threading.Event:
+    """Set by a signal, when the time is over, or when the parent process is gone."""
     asked = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: asked.set())
     if seconds:
-        threading.Timer(seconds, asked.set).start()
+        timer = threading.Timer(seconds, asked.set)
+        timer.daemon = True
+        timer.start()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            asked.wait(_WATCH_S)
+        asked.set()
+
+    if parent:
+        threading.Thread(target=watch, daemon=True).start()
+    return asked
+
+
+def _wait(
+    console: Console, pipeline: "Pipeline", metrics: "PipelineMetrics", asked: threading.Event
+) -> None:
     if not console.is_terminal:
         asked.wait()
         return

@@ -1,11 +1,13 @@
 """Keeps a lake in shape: merges small files, drops what is too old, deletes what no longer counts."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from arauto.config.pipeline import RetentionConfig
-from arauto.pipeline.archive.follow import untaken
+from arauto.errors import ArautoError, Code
+from arauto.pipeline.archive.follow import DERIVED, follow, untaken
 from arauto.pipeline.context import only_writer
 from arauto.pipeline.lake.compact import Keep, compact
 from arauto.pipeline.lake.retention import cutoff_ms, expire
@@ -14,10 +16,11 @@ from arauto.pipeline.rollup.merge import fold_partials
 from arauto.pipeline.rollup.serve import served
 from arauto.pipeline.schemas import TABLES
 
-__all__ = ["GRACE_MS", "Kept", "keep_up", "only_upkeep", "stays"]
+__all__ = ["GRACE_MS", "Kept", "keep_up", "only_upkeep", "settled", "stays"]
 
 #: How long files stay on disk after they stopped to count: a query that began before still reads them.
 GRACE_MS = 3_600_000
+_LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +100,34 @@ def _unserved(lake: Lake) -> frozenset[str]:
     last = served(lake)
     files = lake.table("rollup_5m").state().files.values()
     return frozenset(file.path for file in files if file.commit > last)
+
+
+@contextmanager
+def settled(lake: Lake, *, wait_s: float) -> Iterator[None]:
+    """Have all tables up to date with the journal's: by our own work, or by the pipeline that runs.
+
+    Raises:
+        ArautoError: LAKE_BUSY, the running pipeline does not catch up in time.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(only_writer(lake.root))
+        except ArautoError as error:
+            if error.code is not Code.LAKE_BUSY:
+                raise
+            _wait(lake, wait_s)
+        else:
+            for name in DERIVED:
+                follow(lake, name)
+        yield
+
+
+def _wait(lake: Lake, wait_s: float) -> None:
+    behind = untaken(lake)
+    until_s = time.monotonic() + wait_s
+    while behind & untaken(lake):
+        if time.monotonic() > until_s:
+            raise ArautoError(
+                Code.LAKE_BUSY, f"the running pipeline did not catch up within {wait_s:g} s"
+            )
+        time.sleep(_LOOK_EVERY_S)

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -29,7 +30,7 @@ def test_old_files_go_straddling_ones_are_rewritten_and_rows_add_up(
 ) -> None:
     lake = Lake(spark, tmp_path / "lake")
     bronze = lake.table("journal")
-    batches = [
+    batches: list[list[dict[str, Any]]] = [
         [{"seq": 1, "at": 0}, {"seq": 2, "at": 60, "node": "n2"}],
         [{"seq": 2, "at": 120}, {"seq": 3, "at": 2 * _DAY_S}],
         [{"seq": 4, "at": 3 * _DAY_S}],

@@ -1,0 +1,85 @@
+"""`arauto pipeline check`: is everything of the journal in the lake, once?"""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from rich.table import Column, Table
+from rich.text import Text
+
+from arauto.cli.console import Output, errors
+from arauto.cli.pipeline.common import ConfigFile, DataDir, Master, read_config, starting_spark
+from arauto.cli.printable import printable
+from arauto.config.addresses import segments_dir
+
+if TYPE_CHECKING:
+    from arauto.pipeline.check import LakeReport
+
+__all__ = ["check"]
+
+
+def check(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Believe the commits; do not count rows one by one.")
+    ] = False,
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
+    master: Master = "",
+) -> None:
+    """Compare the lake with the journal: gaps, rows that are there twice, files that are gone, quarantine.
+
+    Rows the journal has and the lake not yet are no fault; they show as "to come".
+
+    Example: arauto pipeline check --config config.yaml
+
+    Exit code 0: all is there, once. 1: something is missing or wrong.
+    """
+    console = errors()
+    settings = read_config(config, data_dir)
+    with starting_spark(settings, "arauto-check", console, master=master) as context:
+        from arauto.pipeline.check import check_lake, journal_places
+        from arauto.pipeline.feed import journal_url
+
+        with console.status("checking …"):
+            url = journal_url(settings)
+            report = check_lake(
+                context.lake, segments_dir(settings), lambda: journal_places(url), quick=quick
+            )
+    if as_json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(report)).decode() + "\n")
+    else:
+        _show(report)
+    raise typer.Exit(1 if report.problems else 0)
+
+
+def _show(report: "LakeReport") -> None:
+    output = Output()
+    nodes = _table("node", "rows", "first seq", "last seq", "missing", "removed", "to come")
+    for node in report.nodes:
+        missing = sum(last - first + 1 for first, last in node.missing)
+        numbers = (node.rows, node.first, node.last, missing, node.rows_removed)
+        lag = "?" if node.lag is None else f"{node.lag:,}"
+        nodes.add_row(Text(printable(node.node)), *(f"{n:,}" for n in numbers), lag)
+    output.print(nodes)
+    tables = _table("table", "rows", "files", "MB", "lost", "not counting")
+    for table in report.tables:
+        size = f"{table.size_bytes / 1e6:,.1f}"
+        counts = (f"{table.rows:,}", f"{table.files:,}", size, f"{len(table.lost):,}")
+        tables.add_row(table.table, *counts, f"{table.orphans:,}")
+    output.print(tables)
+    output.print(
+        f"{report.duplicates:,} rows came twice and were left out; {report.untaken:,} files wait for "
+        "derived tables"
+    )
+    for reason, rows in report.quarantine.items():
+        output.print(Text(f"in quarantine: {rows:,} × {printable(reason)}"))
+    for problem in report.problems:
+        output.print(Text(printable(problem), style="red"))
+    if not report.problems:
+        output.print("all is there, once", style="green")
+
+
+def _table(first: str, *names: str) -> Table:
+    return Table(first, *(Column(name, justify="right") for name in names))

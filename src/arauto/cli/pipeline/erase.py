@@ -1,0 +1,64 @@
+"""`arauto pipeline erase`: remove what is known of a user, for ever."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+from rich.text import Text
+
+from arauto.cli.console import Output, errors
+from arauto.cli.pipeline.common import (
+    ConfigFile,
+    DataDir,
+    Master,
+    progress_bar,
+    read_config,
+    starting_spark,
+)
+from arauto.cli.printable import printable
+from arauto.names import check_hub
+
+__all__ = ["erase"]
+
+_CATCH_UP_S = 120.0
+
+
+def erase(
+    user: Annotated[str, typer.Option(help="Whose rows.")],
+    hub: Annotated[str, typer.Option(help="The hub in which the user is known by this name.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
+    master: Master = "",
+) -> None:
+    """Erase what the lake knows of a user: messages, sessions, refusals, subscriptions. It cannot be undone.
+
+    Rows of the journal keep their place and time, so that counts add up, and lose all else. The node's own
+    database and its segments are not touched: see docs/operations/lake.md. Queries that run may fail.
+
+    Example: arauto pipeline erase --hub shop --user ana
+
+    Exit code 0: erased. 1: failed; do it again.
+    """
+    console = errors()
+    check_hub(hub)
+    settings = read_config(config, data_dir)
+    if not yes:
+        typer.confirm(f"Erase user {printable(user)} of hub {hub} for ever?", abort=True, err=True)
+    with starting_spark(settings, "arauto-erase", console, master=master) as context:
+        from arauto.pipeline.lake.erase import TABLES_OF_USERS, erase_user
+        from arauto.pipeline.upkeep import only_upkeep, settled, stays
+
+        lake = context.lake
+        with settled(lake, wait_s=_CATCH_UP_S), only_upkeep(lake), progress_bar(console) as bar:
+            task = bar.add_task("erasing", total=len(TABLES_OF_USERS))
+            done = erase_user(
+                lake, hub, user, stays(lake, "journal"), on_table=lambda _: bar.advance(task)
+            )
+    right = [Column(name, justify="right") for name in ("rows", "files written anew")]
+    table = Table("table", *right)
+    for each in done:
+        table.add_row(each.table, f"{each.rows:,}", f"{each.files:,}")
+    output = Output()
+    output.print(table)
+    console.print(Text("the node's database and segments still have these rows", style="dim"))

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from arauto.errors import ArautoError, Code
+from arauto.limits import BATCH_LEN_MAX
 from arauto.pipeline.node_api import NodeApi, Outcome, Outgoing
 from arauto.pipeline.replay.pace import Pace, Schedule
 from arauto.pipeline.replay.progress import Progress, ProgressFile
-from arauto.pipeline.replay.spec import Past, again, waves
+from arauto.pipeline.replay.spec import Past, ReplaySpec, again, waves
 
-__all__ = ["Limits", "Replayer", "World"]
+__all__ = ["Limits", "Replayer", "World", "limits_for"]
 
 _BATCH_LEN_MAX = 100
 _BATCH_BYTES_MAX = 1024 * 1024
@@ -24,6 +25,8 @@ _SAVE_EVERY_LEN = 500
 _STEP_S = 0.5
 #: More messages than can be published between two saves.
 _DOUBT_LEN = 1_000
+#: How much of a hub's quota a replay may use.
+_QUOTA_SHARE = 0.5
 #: How much clocks of node and pipeline may differ.
 _CLOCKS_MS = 60_000
 
@@ -52,6 +55,29 @@ class Limits:
     run_max: int = 1
     patience_s: float = 120.0
     skip_refused: bool = False
+
+
+def limits_for(api: NodeApi, spec: ReplaySpec, *, skip_refused: bool = False) -> Limits:
+    """What the hub's quota leaves for a replay.
+
+    Under a quota some messages of a request may be refused and later ones taken, so each channel gets one
+    message at a time. Without one nothing in between is refused, and requests may be full.
+
+    Raises:
+        ArautoError: NODE_UNREACHABLE, ADMIN_DENIED.
+    """
+    rate = float(spec.rate_max)
+    try:
+        quota = api.messages_per_s(spec.to_hub)
+    except ArautoError as error:
+        if error.code is not Code.UNKNOWN_HUB:
+            raise
+        # It may come into being with the first message, with who knows what quota.
+        return Limits(rate, run_max=1, skip_refused=skip_refused)
+    if not quota:
+        return Limits(rate, run_max=BATCH_LEN_MAX, skip_refused=skip_refused)
+    rate = max(1.0, min(rate, quota * _QUOTA_SHARE))
+    return Limits(rate, run_max=1, skip_refused=skip_refused)
 
 
 class Replayer:

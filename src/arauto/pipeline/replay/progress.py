@@ -11,9 +11,9 @@ import msgspec
 from arauto.errors import ArautoError, Code
 from arauto.names import check_id
 from arauto.pipeline.lake.log import sync
-from arauto.pipeline.replay.spec import Past, ReplaySpec
+from arauto.pipeline.replay.spec import Past, ReplaySpec, check_spec
 
-__all__ = ["Progress", "ProgressFile"]
+__all__ = ["Progress", "ProgressFile", "open_progress"]
 
 
 class Progress(msgspec.Struct, kw_only=True, rename="camel"):
@@ -99,3 +99,33 @@ class ProgressFile:
             yield
         finally:
             os.close(lock)
+
+
+@contextmanager
+def open_progress(
+    lake_dir: Path, spec: ReplaySpec | None, resume: str = ""
+) -> Iterator[tuple[ProgressFile, Progress]]:
+    """The progress of a new replay, or of one to take up; nobody else runs it meanwhile.
+
+    Raises:
+        ArautoError: NOT_FOUND, CONFLICT (an id that is taken, or a replay that is done), LAKE_BUSY, or
+            what is wrong with the spec.
+    """
+    file = ProgressFile(lake_dir, check_spec(spec).id if spec is not None else resume)
+    if spec is None:
+        # Says so if there is none, and leaves no lock of it behind.
+        file.load()
+    with file.held():
+        if spec is None:
+            progress = file.load()
+            if progress.done:
+                raise ArautoError(Code.CONFLICT, f"replay {resume} is done", field="resume")
+        elif file.exists():
+            raise ArautoError(
+                Code.CONFLICT,
+                f"there is a replay {spec.id} already; resume it, or take another id",
+                field="id",
+            )
+        else:
+            progress = Progress(spec=spec)
+        yield file, progress

@@ -29,44 +29,55 @@ __all__ = ["mine"]
 _CHANGES_SHOWN = 20
 
 
+_Hub = Annotated[str, typer.Option(help="Whose messages.")]
+_Items = Annotated[
+    list[str],
+    typer.Option(
+        metavar="PATH",
+        help="What to look at: payload.items[*].sku, payload.kind, headers.region, channel. "
+        "Several give items such as payload.kind=buy.",
+    ),
+]
+_Kind = Annotated[
+    Literal["sets", "sequences"], typer.Option(help="What goes together, or what follows what.")
+]
+_Per = Annotated[
+    Literal["", "message", "session", "user"],
+    typer.Option(help="What makes a basket: a message, or what one session or user sent."),
+]
+_Window = Annotated[int, typer.Option(metavar="SECONDS", min=1, help="… within so many seconds.")]
+_Channel = Annotated[str, typer.Option(help="Messages of this channel only.")]
+_Support = Annotated[
+    float, typer.Option(min=0, max=1, help="Share of baskets a pattern must be in.")
+]
+_Confidence = Annotated[float, typer.Option(min=0, max=1, help="How often a rule must hold.")]
+_Tolerance = Annotated[
+    float, typer.Option(min=0, help="Share by which a number must move to be told.")
+]
+_From = Annotated[
+    str, typer.Option("--from", metavar="TIME", help="Messages since: 2026-11-16, 2h, 7d.")
+]
+_To = Annotated[str, typer.Option(metavar="TIME", help="Messages before.")]
+_Publish = Annotated[
+    str, typer.Option(metavar="CHANNEL", help="Publish what changed to this channel.")
+]
+_Show = Annotated[int, typer.Option(min=1, help="Patterns to print of each kind.")]
+
+
 def mine(
-    hub: Annotated[str, typer.Option(help="Whose messages.")],
-    items: Annotated[
-        list[str],
-        typer.Option(
-            metavar="PATH",
-            help="What to look at: payload.items[*].sku, payload.kind, headers.region, channel. "
-            "Several give items such as payload.kind=buy.",
-        ),
-    ],
-    kind: Annotated[
-        Literal["sets", "sequences"], typer.Option(help="What goes together, or follows.")
-    ] = "sets",
-    per: Annotated[
-        Literal["", "message", "session", "user"],
-        typer.Option(help="What makes a basket: a message, or what one session or user sent."),
-    ] = "",
-    window: Annotated[
-        int, typer.Option(metavar="SECONDS", help="… within so many seconds.", min=1)
-    ] = 3_600,
-    channel: Annotated[str, typer.Option(help="Messages of this channel only.")] = "",
-    support: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of baskets a pattern must be in.")
-    ] = 0.01,
-    confidence: Annotated[
-        float, typer.Option(min=0, max=1, help="How often a rule must hold.")
-    ] = 0.5,
-    tolerance: Annotated[
-        float, typer.Option(min=0, help="Share by which a number must move to be told.")
-    ] = 0.2,
-    from_: Annotated[
-        str, typer.Option("--from", metavar="TIME", help="Messages since: 2026-11-16, 2h, 7d.")
-    ] = "",
-    to: Annotated[str, typer.Option(metavar="TIME", help="Messages before.")] = "",
-    publish: Annotated[
-        str, typer.Option(metavar="CHANNEL", help="Publish what changed to this channel.")
-    ] = "",
-    show: Annotated[int, typer.Option(min=1, help="Patterns to print of each kind.")] = 20,
+    hub: _Hub,
+    items: _Items,
+    kind: _Kind = "sets",
+    per: _Per = "",
+    window: _Window = 3_600,
+    channel: _Channel = "",
+    support: _Support = 0.01,
+    confidence: _Confidence = 0.5,
+    tolerance: _Tolerance = 0.2,
+    from_: _From = "",
+    to: _To = "",
+    publish: _Publish = "",
+    show: _Show = 20,
     config: ConfigFile = None,
     data_dir: DataDir = None,
     master: Master = "",

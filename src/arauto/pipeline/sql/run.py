@@ -2,10 +2,10 @@
 
 import logging
 import threading
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -20,6 +20,7 @@ from arauto.pipeline.sql.views import VIEWS, open_views
 __all__ = ["Answer", "Limits", "ask", "run_query"]
 
 _CANCEL_EVERY_S = 0.5
+_groups = count()
 #: Spark's Python side logs every failed query with a page of Java; the error itself says all of it.
 logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
@@ -101,7 +102,7 @@ def run_query(
 @contextmanager
 def _deadline(session: SparkSession, timeout_s: float) -> Iterator[Any]:
     """Cancel what runs here when the time is over, again and again: a query may be between two jobs."""
-    context, group = session.sparkContext, f"sql-{uuid.uuid4().hex}"
+    context, group = session.sparkContext, f"arauto-sql-{next(_groups)}"
     done, late = threading.Event(), threading.Event()
 
     def watch() -> None:

@@ -27,8 +27,8 @@ run: ## Start one node with a live demo; Ctrl-C stops it
 	@ARAUTO_DEMO_SETUP="scripts/setup.sh pipeline" $(BIN)/arauto demo
 
 ##@ Check
-.PHONY: test unit integration lint types fmt
-test: setup services lint unit integration fuzz-short ## Everything: static checks, all tests, a little fuzzing
+.PHONY: test unit integration pipeline lint types fmt
+test: setup services lint unit integration pipeline fuzz-short ## Everything: static checks, all tests, a little fuzzing
 	@echo "Everything passed."
 
 unit: setup ## Tests without sockets or processes, and the architecture's rules
@@ -38,6 +38,10 @@ unit: setup ## Tests without sockets or processes, and the architecture's rules
 integration: setup services ## Tests with real servers, processes and faults
 	@echo "Contract, integration, conformance and chaos tests"
 	@$(PYTEST) $(wildcard tests/contract tests/integration tests/conformance tests/examples tests/interop tests/chaos)
+
+pipeline: setup services ## Tests of the data pipeline, on a real Spark
+	@echo "Pipeline tests"
+	@$(PYTEST) tests/pipeline
 
 lint: setup ## Style, types, layers, spelling, security, generated files
 	@echo "Static checks"
@@ -51,7 +55,7 @@ fmt: setup ## Format the code and mend what can be mended
 	@$(BIN)/ruff format --quiet .
 
 ##@ Run for longer
-.PHONY: fuzz fuzz-short chaos soak fast fast-test bench
+.PHONY: fuzz fuzz-short chaos chaos-pipeline soak fast fast-test bench
 fuzz: setup ## Fuzz each target for FUZZ_S seconds (600)
 	@scripts/fuzz.sh $(FUZZ_S)
 
@@ -61,6 +65,9 @@ fuzz-short: setup
 
 chaos: setup services ## Only the tests that kill, stall and starve real nodes
 	@$(PYTEST) -v tests/chaos
+
+chaos-pipeline: setup services ## Kill the data pipeline ten times while it works
+	@ARAUTO_PIPELINE_KILLS=10 $(PYTEST) -v tests/pipeline/crash
 
 soak: setup services ## The tests that take many minutes
 	@$(BIN)/python -m pytest -v -m soak $(PYTEST_ARGS)

@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.rules.support import heartbeat, message, programs, run_stream, write_rows
+
+pytestmark = pytest.mark.timeout(240)
 
 _PAIR = """
 rule: {name}

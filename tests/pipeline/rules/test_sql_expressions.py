@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 import pyspark.sql.functions as F
+import pytest
 from pyspark.sql import SparkSession
 
 from arauto.correlation.coercion import ExpressionError
@@ -21,6 +22,8 @@ from tests.pipeline.rules.expressions import (
     random_number,
     random_text,
 )
+
+pytestmark = pytest.mark.timeout(240)
 
 _COLUMNS = (
     "hub string, channel string, user string, session string, content_type string, id string, "

@@ -3,14 +3,17 @@
 from pathlib import Path
 from random import Random
 
+import pytest
 from pyspark.sql import SparkSession
 
 from arauto.pipeline.rules.batch import matches_batch
 from arauto.pipeline.schemas import JOURNAL
+from tests.pipeline.rules.expressions import PAYLOADS
 from tests.pipeline.rules.support import (
     T0,
     expected,
     heartbeat,
+    message,
     programs,
     row_tuple,
     run_stream,
@@ -18,17 +21,21 @@ from tests.pipeline.rules.support import (
     write_rows,
 )
 
+pytestmark = pytest.mark.timeout(240)
 
-def test_stream_batch_and_matcher_agree_on_every_kind_of_rule(
+
+def test_stream_batch_and_matcher_agree_on_every_kind_of_rule_whatever_clients_send(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    rows = traffic(250)
+    # Invalid UTF-8, JSON thousands of levels deep, numbers beyond all bounds: they stop nothing.
+    poison = [message(1_000 + n, n * 50, payload) for n, payload in enumerate(PAYLOADS)]
+    rows = sorted(traffic(250) + poison, key=lambda row: row["ts"])
     end_ms = rows[-1]["ts"] - T0 + 60_000
     # Out of order by up to two seconds, which is within the watermark.
     random = Random(3)
     shuffled = sorted(rows, key=lambda row: row["ts"] + random.randrange(2_000))
     batches = [shuffled[start : start + 90] for start in range(0, len(shuffled), 90)]
-    write_rows(tmp_path / "in", [*batches, [heartbeat(1_000, end_ms)]])
+    write_rows(tmp_path / "in", [*batches, [heartbeat(9_999, end_ms)]])
     compiled = programs()
     # The watermark stays five seconds behind the heartbeat.
     until_ms = T0 + end_ms - 5_000

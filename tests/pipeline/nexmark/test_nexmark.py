@@ -1,0 +1,126 @@
+"""Nexmark through the rules query, against plain Python."""
+
+from pathlib import Path
+
+import pyspark.sql.functions as F
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from arauto.correlation.compiler import compile_rule
+from arauto.correlation.document import load_rules
+from arauto.pipeline.rules.output import MATCHES
+from arauto.pipeline.schemas import JOURNAL
+from tests.pipeline.nexmark import naive
+from tests.pipeline.nexmark.generator import HUB, Happening, generate, rows_of
+from tests.pipeline.rules.support import T0, heartbeat, run_stream, write_rows
+
+pytestmark = pytest.mark.timeout(240)
+
+_RULES = Path(__file__).with_name("rules.yaml")
+#: What comes from a payload as it is comes as text.
+_BODY = "auction string, bidder string, price double, bids long, ends long"
+
+
+@pytest.fixture(scope="module")
+def happenings() -> list[Happening]:
+    return generate(900)
+
+
+@pytest.fixture(scope="module")
+def inbox(happenings: list[Happening], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("nexmark") / "in"
+    rows = rows_of(happenings)
+    # A heartbeat much later closes all windows and sequences.
+    end = heartbeat(10_000, rows[-1]["ts"] - T0 + 7_200_000)
+    write_rows(made, [rows[:450], rows[450:], [end]])
+    return made
+
+
+@pytest.fixture(scope="module")
+def matches(
+    spark: SparkSession, inbox: Path, tmp_path_factory: pytest.TempPathFactory
+) -> DataFrame:
+    programs = [compile_rule(HUB, rule) for rule in load_rules(_RULES.read_text())]
+    found = run_stream(spark, inbox, programs, tmp_path_factory.mktemp("checkpoint"))
+    frame = spark.createDataFrame(found, MATCHES)
+    return frame.withColumn("body", F.from_json("payload", _BODY)).cache()
+
+
+def _runs(matches: DataFrame, rule: str) -> list[tuple[int, int]]:
+    rows = matches.where(F.col("rule") == rule).select("first_seq", "last_seq").collect()
+    return sorted((row[0], row[1]) for row in rows)
+
+
+def _expected(happenings: list[Happening], find: object) -> list[tuple[int, int]]:
+    assert callable(find)
+    found = sorted(run for bids in naive.bids_by_pair(happenings) for run in find(bids))
+    assert len(found) > 5
+    return found
+
+
+def test_q0_passes_every_bid_on(matches: DataFrame, happenings: list[Happening]) -> None:
+    rows = matches.where("rule = 'q0'").select(
+        "first_seq",
+        F.col("body.auction").cast("long"),
+        F.col("body.bidder").cast("long"),
+        "body.price",
+    )
+    wanted = {
+        (bid.seq, bid.body["auction"], bid.body["bidder"], float(bid.body["price"]))
+        for bids in naive.bids_by_pair(happenings)
+        for bid in bids
+    }
+    assert {tuple(row) for row in rows.collect()} == wanted
+
+
+def test_q5_finds_the_hottest_auctions(matches: DataFrame, happenings: list[Happening]) -> None:
+    counted = matches.where("rule = 'q5'").select("body.*")
+    most = counted.groupBy("ends").agg(F.max("bids").alias("bids"))
+    hottest = counted.join(most, ["ends", "bids"]).select(
+        "ends", F.col("auction").cast("long"), "bids"
+    )
+    found = {tuple(row) for row in hottest.collect()}
+    assert found == naive.hot_items(happenings, 10_000, 2_000)
+
+
+def test_q7_finds_the_highest_bids(
+    spark: SparkSession, inbox: Path, matches: DataFrame, happenings: list[Happening]
+) -> None:
+    top = matches.where("rule = 'q7'").select("body.ends", "body.price")
+    bids = spark.read.schema(JOURNAL).parquet(str(inbox)).where("channel = 'bids'")
+    priced = bids.select(
+        "seq",
+        F.unix_millis("ts").alias("ms"),
+        F.get_json_object(F.col("payload").cast("string"), "$.price").cast("double").alias("price"),
+    )
+    inside = (F.col("ms") >= F.col("ends") - 10_000) & (F.col("ms") < F.col("ends"))
+    found = (
+        top.join(priced, "price").where(inside).select("ends", "seq", F.col("price").cast("long"))
+    )
+    assert {tuple(row) for row in found.collect()} == naive.highest(happenings, 10_000)
+
+
+def test_q8_finds_new_people_with_auctions(matches: DataFrame, happenings: list[Happening]) -> None:
+    rows = matches.where("rule = 'q8'").select(
+        "body.ends", F.get_json_object("key", "$[0]").cast("long")
+    )
+    wanted = naive.new_sellers(happenings, 10_000)
+    assert len(wanted) > 5
+    assert {tuple(row) for row in rows.collect()} == wanted
+
+
+def test_cep_q0_finds_falling_prices(matches: DataFrame, happenings: list[Happening]) -> None:
+    assert _runs(matches, "cep0") == _expected(happenings, naive.falling)
+
+
+@pytest.mark.parametrize(("rule", "past_last"), [("cep1", True), ("cep2", False)])
+def test_cep_q1_and_q2_find_periods_below_a_price(
+    matches: DataFrame, happenings: list[Happening], rule: str, past_last: bool
+) -> None:
+    wanted = _expected(happenings, lambda bids: naive.periods(bids, 10_000, past_last=past_last))
+    assert _runs(matches, rule) == wanted
+
+
+def test_cep_q3_finds_steep_drops(matches: DataFrame, happenings: list[Happening]) -> None:
+    wanted = _expected(happenings, lambda bids: naive.steep_drop(bids, 500, 5_000))
+    assert _runs(matches, "cep3") == wanted

@@ -40,7 +40,10 @@ def test_nothing_is_lost_and_nothing_comes_twice_when_the_pipeline_is_killed(
         world.end_traffic()
         lake = Lake(spark, world.lake)
         quiet = _last_seq(world) + _QUIET_ROWS
-        world.until(lambda: _covered(lake) >= quiet, "bronze has every row", wait_s=300)
+        world.until(lambda: world.rules_place() >= quiet, "the rules have seen all", wait_s=300)
+        # What they found is in the journal now.
+        end = _last_seq(world)
+        world.until(lambda: _covered(lake) >= end, "bronze has every row", wait_s=300)
         world.stop_pipeline()
         _check_bronze(lake)
         _check_alerts(lake)

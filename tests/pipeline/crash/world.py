@@ -152,6 +152,16 @@ class World:
         """Whether the rules know where they began; what comes later is theirs."""
         return (self.lake / "_checkpoints" / "rules" / "v1" / "offsets" / "0").exists()
 
+    def rules_place(self) -> int:
+        """How far into the journal the rules have come, as their last finished batch says."""
+        checkpoint = self.lake / "_checkpoints" / "rules" / "v1"
+        done = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")]
+        if not done:
+            return 0
+        lines = (checkpoint / "offsets" / str(max(done))).read_text().splitlines()
+        place: dict[str, int] = json.loads(lines[2])
+        return place.get("n1", 0)
+
     def written_batches(self) -> set[Path]:
         """Bronze batches that Spark has written, committed or not."""
         return set((self.lake / "bronze" / "journal" / "data").glob("q=*/b=*/_SUCCESS"))
@@ -184,11 +194,11 @@ class World:
             return False
 
     def _spawn(self, name: str, *arguments: str) -> "subprocess.Popen[bytes]":
-        log = (self.directory / f"{name}.log").open("ab")
         command = [sys.executable, "-m", "arauto", *arguments, "--config", str(self._config)]
-        return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
+        with (self.directory / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
 
 
 def _pids() -> list[int]:

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from arauto.pipeline.rules.stream import PLAN_VERSION
+from tests.pipeline.rules import checkpoint
 from tests.pipeline.rules.support import heartbeat, message, programs, run_stream, write_rows
 
 pytestmark = pytest.mark.timeout(240)
@@ -39,19 +41,19 @@ def _step(seq: int, at_s: float, step: int) -> dict[str, object]:
 def test_rules_that_stay_go_on_and_new_versions_start_clean(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    inbox, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    inbox, progress = tmp_path / "in", tmp_path / "checkpoint"
 
     write_rows(inbox, [[_step(1, 1, 1)], [heartbeat(2, 20_000)]])
     first = programs("---".join((_pair("stays"), _pair("changes"), _pair("goes"), _COUNT)))
-    assert run_stream(spark, inbox, first, checkpoint) == []
+    assert run_stream(spark, inbox, first, progress) == []
 
     # A run without any rule loses nothing of the state either.
     write_rows(inbox, [[_step(3, 30, 3)]])
-    assert run_stream(spark, inbox, [], checkpoint) == []
+    assert run_stream(spark, inbox, [], progress) == []
 
     write_rows(inbox, [[_step(4, 40, 2)], [heartbeat(5, 200_000)]])
     second = programs("---".join((_pair("stays"), _pair("changes", 2), _pair("new"), _COUNT)))
-    found = run_stream(spark, inbox, second, checkpoint)
+    found = run_stream(spark, inbox, second, progress)
     # `counted` saw rows 1 and 4; row 3 came while it was not there.
     assert sorted((row[3], row[11]) for row in found) == [
         ("counted", '{"n":2}'),
@@ -60,12 +62,12 @@ def test_rules_that_stay_go_on_and_new_versions_start_clean(
 
     # What `goes` remembered went at its deadline.
     write_rows(inbox, [[heartbeat(6, 4_000_000)]])
-    assert run_stream(spark, inbox, second, checkpoint) == []
+    assert run_stream(spark, inbox, second, progress) == []
     kept = (
         spark.read.format("statestore")
         .option("operatorId", "1")
         .option("stateVarName", "rule")
-        .load(str(checkpoint / "v1"))
+        .load(str(progress / "v1"))
     )
     assert kept.count() == 0
 
@@ -75,3 +77,17 @@ def test_rules_of_one_path_only_fire_all_the_same(spark: SparkSession, tmp_path:
     for text, rule in ((_pair("alone"), "alone"), (_COUNT, "counted")):
         found = run_stream(spark, tmp_path / "in", programs(text), tmp_path / rule)
         assert [row[3] for row in found] == [rule]
+
+
+@pytest.mark.parametrize("version", [1])
+def test_the_checkpoint_of_a_release_starts_and_its_rules_go_on(
+    spark: SparkSession, tmp_path: Path, version: int
+) -> None:
+    assert version == PLAN_VERSION, "the plan changed: keep its checkpoint too, and try both"
+    before = checkpoint.unpack(version, tmp_path / "checkpoint")
+    write_rows(tmp_path / "in", checkpoint.second_step())
+    found = run_stream(spark, tmp_path / "in", programs(checkpoint.RULES), before)
+    assert sorted((row[3], row[11]) for row in found) == [
+        ("counted", '{"n":2}'),
+        ("pair", '{"who":"ann","n":"1"}'),
+    ]

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from arauto.correlation.program import Program
 from arauto.pipeline.rules.compile import by_ref, events, packed, takes_window
+from arauto.pipeline.rules.moved import settle
 from arauto.pipeline.rules.output import MATCHES
 from arauto.pipeline.rules.processor import RuleProcessor
 from arauto.pipeline.rules.windows import totals, totals_matches
@@ -70,17 +71,19 @@ def start_rules(
         ArautoError: BAD_RULE if there are too many rules.
     """
     found = matches_stream(source, by_ref(programs), watermark_s=watermark_s)
+    versioned = checkpoint / f"v{PLAN_VERSION}"
+    settle(versioned)
     # Queries of one driver share its cores by pools; the name of this thread's pool goes to the query.
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", QUERY)
     try:
         writer = (
             found.writeStream.queryName(QUERY)
             .outputMode("append")
-            .option("checkpointLocation", str(checkpoint / f"v{PLAN_VERSION}"))
+            .option("checkpointLocation", str(versioned))
             .foreachBatch(on_batch)
         )
         if available_now:
             return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime=f"{interval_s} seconds").start()
+        return writer.trigger(processingTime=f"{round(interval_s * 1_000)} milliseconds").start()
     finally:
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]

@@ -1,0 +1,132 @@
+"""`arauto pipeline audit`: all about a message, a user or a channel."""
+
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from arauto.cli.console import Output, errors
+from arauto.cli.pipeline.common import (
+    ConfigFile,
+    DataDir,
+    Master,
+    parse_time,
+    read_config,
+    starting_spark,
+)
+from arauto.cli.printable import printable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from arauto.pipeline.audit.questions import Question
+    from arauto.pipeline.lake.table import Lake
+    from arauto.pipeline.sql.run import Answer
+
+__all__ = ["audit"]
+
+_Form = Literal["table", "json", "csv"]
+
+
+def audit(
+    message: Annotated[
+        str, typer.Option(metavar="ID", help="A message: its id, or node:seq of the journal.")
+    ] = "",
+    user: Annotated[str, typer.Option(help="A user.")] = "",
+    channel: Annotated[str, typer.Option(help="A channel.")] = "",
+    peaks: Annotated[
+        bool,
+        typer.Option(
+            "--peaks", help="The busiest minutes instead, of all or of the channel or user."
+        ),
+    ] = False,
+    hub: Annotated[str | None, typer.Option(help="In this hub only.")] = None,
+    from_: Annotated[
+        str, typer.Option("--from", metavar="TIME", help="Since: 2026-11-16T10:30, 2h, 7d.")
+    ] = "",
+    to: Annotated[str, typer.Option(metavar="TIME", help="Before.")] = "",
+    form: Annotated[_Form, typer.Option("--format", "-f", help="How to print rows.")] = "table",
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows at most.")] = 1_000,
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
+    master: Master = "",
+) -> None:
+    """Who sent what, when and from where, to whom it went, what was refused and why: one list, oldest first.
+
+    Times are UTC. Reaches as far back as the lake (pipeline.retention); what is not archived yet is missing.
+
+    arauto pipeline audit --user ana --hub shop --from 1d
+
+    arauto pipeline audit --message n1:1234
+
+    Exit code 0: answered, also if nothing was found. 1: failed.
+    """
+    named = sum(map(bool, (message, user, channel)))
+    if named > 1 or (not named and not peaks) or (message and peaks):
+        raise typer.BadParameter("say one of --message, --user and --channel, or --peaks")
+    now = datetime.now(UTC)
+    from_ms = parse_time(from_, now) if from_ else None
+    to_ms = parse_time(to, now) if to else None
+    settings = read_config(config, data_dir)
+    console = errors()
+    with starting_spark(settings, "arauto-audit", console, master=master) as context:
+        from arauto.pipeline.audit.questions import Question
+
+        question = Question(hub, from_ms, to_ms)
+        with console.status("looking …"):
+            frame = _ask(message, user, channel, peaks=peaks)(context.lake, question)
+            answer = _answer(frame, limit)
+        _show(answer, form)
+    if answer.is_cut:
+        console.print(
+            f"there is more than these {limit:,} rows; say --limit or --to", style="yellow"
+        )
+
+
+def _ask(
+    message: str, user: str, channel: str, *, peaks: bool
+) -> "Callable[[Lake, Question], DataFrame]":
+    from arauto.pipeline.audit import questions
+
+    def busiest(lake: "Lake", question: "Question") -> "DataFrame":
+        rows = question.rows(lake, "messages")
+        for name, value in (("user", user), ("channel", channel)):
+            if value:
+                rows = rows.where(rows[name] == value)
+        return questions.peaks(rows)
+
+    if peaks:
+        return busiest
+    if message:
+        return lambda lake, question: questions.about_message(lake, question, message)
+    if user:
+        return lambda lake, question: questions.about_user(lake, question, user)
+    return lambda lake, question: questions.about_channel(lake, question, channel)
+
+
+def _answer(frame: "DataFrame", limit: int) -> "Answer":
+    from arauto.pipeline.sql.run import Answer
+
+    rows = frame.limit(limit + 1).collect()
+    return Answer(tuple(frame.columns), [tuple(row) for row in rows[:limit]], len(rows) > limit)
+
+
+def _show(answer: "Answer", form: _Form) -> None:
+    from arauto.pipeline.sql.output import cell, to_csv, to_json
+
+    if form != "table":
+        sys.stdout.write(to_csv(answer) if form == "csv" else to_json(answer))
+        return
+    table = Table()
+    for name in answer.columns:
+        table.add_column(name)
+    for row in answer.rows:
+        # What messages hold must not steer the terminal, and is not markup either.
+        table.add_row(*(Text(printable(cell(value))) for value in row))
+    output = Output()
+    output.print(table)
+    output.print(f"{len(answer.rows):,} rows", style="dim")

@@ -17,6 +17,9 @@ from arauto.pipeline.lake.table import Lake, Written
 from arauto.pipeline.schemas import TABLES
 from tests.pipeline.archive.support import journal
 
+#: The first test of a process waits for Spark, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(240)
+
 _RELEASED = Path(__file__).with_name("schemas")
 _NAME = re.compile(r"(?P<table>\w+)-v(?P<version>\d+)\.json\Z")
 

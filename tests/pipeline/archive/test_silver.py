@@ -4,12 +4,16 @@ import json
 from functools import reduce
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from arauto.pipeline.archive.silver import SILVER, quarantine
 from arauto.pipeline.schemas import TABLES
 from tests.pipeline.archive.support import at, journal
+
+#: The first test of a process waits for Spark, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(240)
 
 _DEEP = b"[" * 100_000 + b"]" * 100_000
 

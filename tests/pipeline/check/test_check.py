@@ -13,6 +13,9 @@ from arauto.pipeline.source.offsets import Place
 from tests.pipeline.archive.support import take_segments
 from tests.pipeline.feed import Feed, message
 
+#: The first test of a process waits for Spark, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(240)
+
 
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path) -> Lake:

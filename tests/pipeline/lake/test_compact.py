@@ -16,6 +16,9 @@ from arauto.pipeline.rollup.merge import fold_partials, merge_rollups
 from arauto.pipeline.upkeep import only_upkeep, stays
 from tests.pipeline.archive.support import journal
 
+#: The first test of a process waits for Spark, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(240)
+
 
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path) -> Lake:

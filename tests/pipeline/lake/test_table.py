@@ -12,6 +12,9 @@ from arauto.pipeline.lake.table import Lake, Table
 from tests.pipeline.archive.support import journal
 from tests.pipeline.feed import T0
 
+#: The first test of a process waits for Spark, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(240)
+
 
 @pytest.fixture
 def table(spark: SparkSession, tmp_path: Path) -> Table:

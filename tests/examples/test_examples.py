@@ -37,8 +37,8 @@ PROMISED = {
     "wildcard_dashboard.py": ["braga      coffee       2", "porto      tea          2"],
 }
 
-#: Not a client: it is run by the tests of authentication.
-_NOT_CLIENTS = {"auth_service.py"}
+#: Not clients: they are run by the tests of authentication and of the pipeline's sink.
+_NOT_CLIENTS = {"auth_service.py", "pipeline_publish.py"}
 
 
 def test_every_example_is_run_here() -> None:

@@ -3,11 +3,13 @@
 import base64
 import logging
 import pickle
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
+import httpx
 import msgspec
 import pytest
 
@@ -203,6 +205,51 @@ def test_an_answer_of_something_else_is_said_to_be_that(answer: tuple[int, bytes
         api.correlations()
     assert caught.value.code is Code.BAD_CONFIG
     assert len(asked) == 1
+
+
+RULE_TEXT = """
+rule: busy
+version: 1
+from: {channels: ["a:*"]}
+key: [channel]
+count: {}
+window: 1m
+when: "count >= 2"
+emit: {channel: alerts}
+"""
+
+
+def test_a_rule_is_set_and_found_again(node: KeepingNode) -> None:
+    with node.api() as api:
+        made = api.put_correlation("rules", "busy", RULE_TEXT)
+        assert (made.hub, made.id, made.enabled, made.rule_version) == ("rules", "busy", True, 1)
+        assert made in api.correlations()
+        off = api.put_correlation("rules", "busy", RULE_TEXT, enabled=False)
+        assert off.version != made.version
+
+
+def test_a_bad_rule_is_refused_with_the_nodes_words(node: KeepingNode) -> None:
+    with node.api() as api, pytest.raises(ArautoError, match="line") as caught:
+        api.put_correlation("rules", "busy", "rule: busy\nnonsense: 1")
+    assert caught.value.code is Code.BAD_RULE
+
+
+def test_rollups_are_stored_in_as_many_requests_as_it_takes(node: KeepingNode) -> None:
+    last_ms = time.time_ns() // 1_000_000 // 300_000 * 300_000
+    rows = [
+        {"period": "5m", "hub": "", "startMs": last_ms - n * 300_000, "values": {"messagesIn": n}}
+        for n in range(1_200)
+    ]
+    with node.api() as api:
+        assert api.upsert_rollups(rows) == 1_200
+        assert api.upsert_rollups([]) == 0
+    answer = httpx.get(
+        f"{node.url}/v1/analytics/5m",
+        params={"fromMs": str(rows[-1]["startMs"]), "limit": "1500"},
+        headers={"Authorization": f"Bearer {TOKEN}"},
+    )
+    items = answer.json()["items"]
+    assert [item["values"]["messagesIn"] for item in items] == list(range(1_199, -1, -1))
 
 
 def test_a_message_can_travel_to_an_executor() -> None:

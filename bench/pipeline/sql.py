@@ -9,7 +9,9 @@ from pyspark.sql import functions as F
 
 from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.schemas import TABLES
-from arauto.pipeline.sql.run import Limits, ask
+from arauto.pipeline.sql.plan import check_plan
+from arauto.pipeline.sql.run import Limits, run_query
+from arauto.pipeline.sql.views import VIEWS, open_views
 
 __all__ = ["QUERIES", "SqlTiming", "measure_sql", "write_messages"]
 
@@ -73,7 +75,7 @@ def write_messages(lake: Lake, *, rows: int, files: int) -> None:
     lake.table("messages").append(ids.select(*columns), query="bench", batch_id=0)
 
 
-def measure_sql(lake: Lake, *, rounds: int = 3) -> list[SqlTiming]:
+def measure_sql(lake: Lake, *, rounds: int = 5) -> list[SqlTiming]:
     """Time each query in both engines, in turns; the best round counts.
 
     Raises:
@@ -81,15 +83,17 @@ def measure_sql(lake: Lake, *, rounds: int = 3) -> list[SqlTiming]:
     """
     table = lake.table("messages")
     paths = [str(Path(table.directory) / name) for name in table.state().files]
-    duck = duckdb.connect()
+    duck = duckdb.connect(config={"threads": 2})
     duck.execute("SET TimeZone = 'UTC'")
     duck.read_parquet(paths).create_view("messages")
+    session = open_views(lake, "shop")
     timings = []
     for name, text in QUERIES.items():
         best = {"spark": float("inf"), "duckdb": float("inf")}
         for _ in range(rounds):
             began = time.perf_counter()
-            ours = ask(lake, text, _LIMITS).rows
+            check_plan(session, text, VIEWS)
+            ours = run_query(session, text, _LIMITS).rows
             between = time.perf_counter()
             theirs = duck.execute(text).fetchall()
             ended = time.perf_counter()

@@ -1,0 +1,48 @@
+"""`arauto pipeline sql`, as it is called."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from arauto.cli.main import app
+from arauto.cli.pipeline.sql import _show
+from arauto.errors import ArautoError, Code
+from arauto.pipeline.sql.run import Answer
+from tests.pipeline.sql.lakes import make_lake
+
+
+def test_a_bad_query_is_refused_before_spark_starts() -> None:
+    result = CliRunner().invoke(app, ["pipeline", "sql", "DROP TABLE messages"])
+    assert isinstance(result.exception, ArautoError)
+    assert result.exception.code is Code.BAD_QUERY
+
+
+def test_cells_neither_steer_the_terminal_nor_are_markup(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _show(Answer(("[b]c", "n"), [("\x1b[31mred[/b]", None)], is_cut=False), "table")
+    shown = capsys.readouterr().out
+    assert "\\x1b[31mred[/b]" in shown
+    assert "[b]c" in shown
+    assert "\x1b[31mred" not in shown
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_command_answers_from_a_lake(spark: SparkSession, tmp_path: Path) -> None:
+    make_lake(spark, tmp_path / "lake")
+    query = "SELECT hub, count(*) AS n FROM messages GROUP BY hub"
+    options = ["--hub", "shop", "--format", "json", "--data-dir", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "arauto", "pipeline", "sql", query, *options],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=True,
+    )
+    assert json.loads(done.stdout) == [{"hub": "shop", "n": 10}]

@@ -86,8 +86,8 @@ def test_an_event_without_the_price_changes_nothing() -> None:
 
 def test_a_hold_without_base_fires_once_until_it_is_cancelled() -> None:
     program = program_of('hold: {start: "payload.t > 80", for: 1s}')
-    times = [(0, 90), (1500, 90), (2000, 70), (2100, 90)]
-    assert [m.ts_ms for m in matched(program, *((ms, {"t": t}) for ms, t in times))] == [1000, 3100]
+    times = [(0, 90), (1500, 90), (2600, 90), (3000, 70), (3100, 90)]
+    assert [m.ts_ms for m in matched(program, *((ms, {"t": t}) for ms, t in times))] == [1000, 4100]
 
 
 def test_a_silent_key_is_forgotten() -> None:

@@ -48,6 +48,7 @@ EDGES: Mapping[str, str] = {
     "clock.py": "is where time enters",
     "entropy.py": "is where chance enters",
     "gateways/": "owns sockets",
+    "pipeline/": "runs beside the node, on Spark, with files and time of its own",
     "session/auth/jwks.py": "reads the key files an operator named",
     "storage/": "owns files and servers",
     "testing/": "runs in tests and tools, never in a node",

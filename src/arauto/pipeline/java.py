@@ -19,6 +19,8 @@ __all__ = ["find_java_home"]
 _VERSION_MIN = 17
 _VECTOR = "jdk.incubator.vector"
 _PROBE_TIMEOUT_S = 20
+#: Where Debian, Fedora and others put theirs.
+_JVMS = Path("/usr/lib/jvm")
 _VERSION = re.compile(r'version "(\d+)')
 _LAUNCHER = f"""#!/bin/sh
 # Starts the real Java without the one module it was built without.
@@ -74,9 +76,8 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
     if on_path:
         # …/bin/java, behind the links that distributions put there
         yield Path(on_path).resolve().parent.parent
-    jvms = Path("/usr/lib/jvm")
-    if jvms.is_dir():
-        yield from sorted(home for home in jvms.iterdir() if not home.name.startswith("."))
+    if _JVMS.is_dir():
+        yield from sorted(home for home in _JVMS.iterdir() if not home.name.startswith("."))
 
 
 def _fault(home: Path, *, needs_vector: bool = True) -> str:

@@ -55,7 +55,7 @@ fmt: setup ## Format the code and mend what can be mended
 	@$(BIN)/ruff format --quiet .
 
 ##@ Run for longer
-.PHONY: fuzz fuzz-short chaos chaos-pipeline soak fast fast-test bench
+.PHONY: fuzz fuzz-short chaos chaos-pipeline soak fast fast-test bench bench-pipeline
 fuzz: setup ## Fuzz each target for FUZZ_S seconds (600)
 	@scripts/fuzz.sh $(FUZZ_S)
 
@@ -82,6 +82,9 @@ fast-test: fast ## The tests of the hot modules, on the compiled ones
 bench: fast ## Measure beside NATS, Redis and Mosquitto, against the goals
 	@scripts/services.sh bench
 	@PYTHONPATH=$(CURDIR)/build/fast $(BIN)/python -m arauto bench all
+
+bench-pipeline: setup ## Measure the data pipeline against its goals
+	@$(BIN)/python -m bench.pipeline --out bench/results/$$(date -u +%F)-pipeline.md
 
 ##@ Keep
 .PHONY: setup services lock clean

@@ -7,12 +7,12 @@ from pathlib import Path
 import pyspark.sql.functions as F
 from pyspark.sql import DataFrame, SparkSession
 
-from arauto.bench.procfs import process_tree
 from arauto.correlation.compiler import compile_rule
 from arauto.correlation.document import load_rules
 from arauto.correlation.program import Program
 from arauto.pipeline.rules.stream import start_rules
 from arauto.pipeline.schemas import JOURNAL
+from bench.pipeline.procs import cpu_s
 
 __all__ = ["STATEFUL", "WINDOWED", "measure_rules", "write_journal"]
 
@@ -111,7 +111,7 @@ def measure_rules(
     def count(frame: DataFrame, _batch_id: int) -> None:
         nonlocal matches
         matches += frame.count()
-        marks.append((time.monotonic(), _cpu_s()))
+        marks.append((time.monotonic(), cpu_s()))
 
     checkpoint = directory.parent / f"checkpoint-{time.monotonic_ns()}"
     query = start_rules(spark, source, programs, checkpoint, count, available_now=True)
@@ -120,23 +120,12 @@ def measure_rules(
     # Each branch of the plan reads the source.
     rows = sum(p.numInputRows for p in progress[warm_up:]) / 2
     took_s = marks[len(progress) - 1][0] - marks[warm_up - 1][0]
-    cpu_s = marks[len(progress) - 1][1] - marks[warm_up - 1][1]
+    used_s = marks[len(progress) - 1][1] - marks[warm_up - 1][1]
     planning_ms = sum(p.durationMs.get("queryPlanning", 0) for p in progress[warm_up:])
     return {
         "rows": rows,
         "rows_per_s": rows / took_s,
-        "cpu_s_per_million": cpu_s / rows * 1e6,
+        "cpu_s_per_million": used_s / rows * 1e6,
         "matches": float(matches),
         "planning_ms_per_batch": planning_ms / max(1, len(progress) - warm_up),
     }
-
-
-def _cpu_s() -> float:
-    ticks = 0
-    for pid in process_tree(os.getpid()):
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")

@@ -56,7 +56,7 @@ class PipelineConfig(Section, frozen=True):
     rules_interval_s: Interval = 1
     """How often correlation rules look at new messages. An alert takes about two of these, and the
     watermark."""
-    watermark_s: Interval = 5
+    watermark_s: Interval = 1
     """How much later than others a node's rows may arrive and still be matched in order."""
     rows_per_batch_max: PositiveCount = 100_000
     """Rows the rules take from the journal at a time, from each node."""

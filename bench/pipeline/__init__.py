@@ -1,0 +1,1 @@
+"""How fast the data pipeline is: `python -m bench.pipeline`, or `make bench-pipeline`."""

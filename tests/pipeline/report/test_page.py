@@ -61,7 +61,7 @@ def test_every_section_is_there_and_can_be_reached() -> None:
 
 def test_headlines_show_the_change_against_the_time_before() -> None:
     page = Outline(render(sample_report()))
-    for said in ("Messages received", "10.1 M", "▲ 16%", "from 8.7 M", "▼ 26%", "as before"):
+    for said in ("Messages published", "10.1 M", "▲ 16%", "from 8.7 M", "▼ 26%", "as before"):
         assert said in page.text
 
 

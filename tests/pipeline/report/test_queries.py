@@ -20,6 +20,10 @@ from tests.pipeline.report.samples import HOUR_MS, MONDAY_MS
 DAY_MS = 24 * HOUR_MS
 
 
+def moment(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
 def frame(spark: SparkSession, name: str, rows: list[dict[str, Any]]) -> DataFrame:
     columns = TABLES[name].columns
     filled: list[dict[str, Any]] = [
@@ -27,7 +31,7 @@ def frame(spark: SparkSession, name: str, rows: list[dict[str, Any]]) -> DataFra
     ]
     for row in filled:
         if isinstance(row.get("ts"), int):
-            row["ts"] = datetime.fromtimestamp(row["ts"] / 1000, UTC)
+            row["ts"] = moment(row["ts"])
     return spark.createDataFrame(
         [tuple(row.get(name) for name in columns.names) for row in filled], columns
     )
@@ -36,7 +40,7 @@ def frame(spark: SparkSession, name: str, rows: list[dict[str, Any]]) -> DataFra
 def counters(at_ms: int, hub: str, messages_in: int) -> dict[str, Any]:
     body = {
         "startMs": at_ms, "endMs": at_ms + 60_000, "sessionsPeak": 7,
-        "total": {"messagesIn": messages_in, "messagesOut": 3 * messages_in, "bytesIn": 10, "bytesOut": 30},
+        "total": {"messagesIn": messages_in, "deliveries": 3 * messages_in, "bytesIn": 10, "bytesOut": 30},
     }  # fmt: skip
     return {
         "ts": at_ms + 60_000, "kind": int(Kind.COUNTERS), "hub": hub, "channel": "", "user": "",
@@ -70,7 +74,20 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
         {"ts": t + DAY_MS, "channel": "late", "user": "x", "size_bytes": 1},
         {"ts": t + 61_000, "channel": "a", "user": "eve", "size_bytes": 9, "hub": "mall"},
     ]
+    counted = [
+        (t - HOUR_MS, "shop", 50),
+        (t, "shop", 100),
+        (t + 3 * HOUR_MS, "shop", 20),
+        (t, "", 107),
+    ]
     others = {
+        "counters": frame(
+            spark, "counters",
+            [
+                {"ts": at + 300_000, "started": moment(at), "hub": hub, "publishes": n}
+                for at, hub, n in counted
+            ],
+        ),
         "rollup_5m": partial_rollups(frame(spark, "journal", journal)),
         "messages": frame(spark, "messages", messages),
         "session_starts": frame(spark, "session_starts", [{"ts": t + 5 * HOUR_MS}, {"ts": t + 5 * HOUR_MS}]),

@@ -133,7 +133,8 @@ def _show(output: Console, mined: "Mined", options: "MiningOptions", show: int) 
             table.add_row(Text(printable(found.text)), *cells)
         output.print(table if table.row_count else f"no {kind}s")
     told = ", ".join(f"{count} {name}" for name, count in change_counts(mined.changes).items())
-    output.print(f"run {mined.run}: {told} since the run before", style="bold")
+    since = " since the run before" if mined.run > 1 else ", the first run of this question"
+    output.print(f"run {mined.run}: {told}{since}", style="bold")
     if mined.run > 1:
         for change in first_changes(mined.changes, _CHANGES_SHOWN):
             output.print(Text(f"  {change.change:<8}{printable(change.text)}"))
@@ -157,6 +158,6 @@ def _publish(
     with NodeApi(admin_url(settings), settings.admin.token) as api:
         outcomes = api.publish(options.hub, change_messages(mined, options, channel))
     failed = [outcome.error for outcome in outcomes if outcome.error]
-    console.print(f"published {len(outcomes) - len(failed)} messages to {channel}")
+    console.print(f"published to {channel}: {len(outcomes) - len(failed)} of {len(outcomes)}")
     if failed:
         raise failed[0]

@@ -69,7 +69,7 @@ def line_chart(
     """
     known = [value for one in series for value in one.values if value is not None]
     scale = ticks(max(known, default=0.0), kind)
-    top, count = scale[-1], max(2, len(labels))
+    top, count = scale[-1], max(1, len(labels))
 
     def x(step: int) -> float:
         return _WIDTH * (step + 0.5) / count
@@ -173,8 +173,14 @@ def _shapes(one: Series, x: Callable[[int], float], y: Callable[[float], float])
     """A line's pieces; it is broken where values are missing."""
     shapes = []
     for run in _runs(one.values):
-        points = [f"{_r(x(step))} {_r(y(value))}" for step, value in run]
-        line = "M" + "L".join(points if len(points) > 1 else points * 2)
+        if len(run) == 1:
+            # A lone value has no line: it becomes a dash as wide as its step.
+            step, value = run[0]
+            half = (x(1) - x(0)) * 0.35
+            dash = f"M{_r(x(step) - half)} {_r(y(value))}L{_r(x(step) + half)} {_r(y(value))}"
+            shapes.append(el("path", d=dash, class_=f"line c{one.colour}"))
+            continue
+        line = "M" + "L".join(f"{_r(x(step))} {_r(y(value))}" for step, value in run)
         if one.filled:
             first, last = _r(x(run[0][0])), _r(x(run[-1][0]))
             area = f"{line}L{last} {_HEIGHT:g}L{first} {_HEIGHT:g}Z"

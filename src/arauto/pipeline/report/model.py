@@ -25,7 +25,9 @@ class Totals:
     """The numbers of a whole period."""
 
     messages_in: int = 0
+    """Published, whether stored or not."""
     messages_out: int = 0
+    """Delivered to subscribers."""
     bytes_in: int = 0
     bytes_out: int = 0
     published: int = 0

@@ -99,7 +99,7 @@ def _traffic(report: Report) -> Markup:
         el("h2", "Traffic"),
         el(
             "p",
-            f"What clients sent (in) and what was delivered to them (out), per {step}.",
+            f"Messages that were published (in) and deliveries to subscribers (out), per {step}.",
             class_="note",
         ),
         el("h3", "Messages"),

@@ -25,7 +25,7 @@ class _Card:
 
 
 _CARDS = (
-    _Card("Messages received", lambda t: t.messages_in, "count", "good", lambda p: p.messages_in),
+    _Card("Messages published", lambda t: t.messages_in, "count", "good", lambda p: p.messages_in),
     _Card(
         "Messages delivered", lambda t: t.messages_out, "count", "good", lambda p: p.messages_out
     ),
@@ -94,7 +94,9 @@ def _sentences(report: Report) -> list[str]:
     now = report.now
     if not (now.messages_in or now.published or now.sessions_started):
         return ["Nothing happened in this time, or nothing of it has reached the lake."]
-    said = [f"{number(now.messages_in)} messages came in and {number(now.messages_out)} went out"]
+    said = [
+        f"{number(now.messages_in)} messages were published and delivered {number(now.messages_out)} times"
+    ]
     grown = change(now.messages_in, report.before.messages_in if report.before else None)
     if grown is not None:
         how = (
@@ -102,9 +104,7 @@ def _sentences(report: Report) -> list[str]:
             if abs(grown) < _SAME
             else f"{_share(grown)} {'more' if grown > 0 else 'fewer'}"
         )
-        said[0] += (
-            f"; {how} came in {'as' if abs(grown) < _SAME else 'than'} in the same time before"
-        )
+        said[0] += f"; {how} {'as' if abs(grown) < _SAME else 'than'} in the same time before"
     said[0] += "."
     if report.hours:
         peak = report.hours[0]

@@ -43,11 +43,8 @@ class NodeReport(_Report, frozen=True):
     """Ranges of seq that are not in the lake and should be."""
     journal_last: int | None
     """The journal's newest seq; None = it could not be asked."""
-
-    @property
-    def lag(self) -> int | None:
-        """Rows of the journal that are still to come."""
-        return None if self.journal_last is None else max(0, self.journal_last - self.last)
+    lag: int | None
+    """Rows of the journal that are still to come."""
 
 
 class TableReport(_Report, frozen=True):
@@ -163,6 +160,7 @@ def node_report(
         last=last,
         missing=merge(missing),
         journal_last=None if place is None else place.last,
+        lag=None if place is None else max(0, place.last - last),
     )
 
 

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
@@ -19,6 +19,7 @@ from arauto.cli.pipeline.common import (
     starting_spark,
 )
 from arauto.cli.printable import printable
+from arauto.names import check_channel, check_hub
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,6 +72,10 @@ def audit(
     now = datetime.now(UTC)
     from_ms = parse_time(from_, now) if from_ else None
     to_ms = parse_time(to, now) if to else None
+    if hub is not None:
+        check_hub(hub)
+    if channel:
+        check_channel(channel)
     settings = read_config(config, data_dir)
     console = errors()
     with starting_spark(settings, "arauto-audit", console, master=master) as context:
@@ -121,12 +126,27 @@ def _show(answer: "Answer", form: _Form) -> None:
     if form != "table":
         sys.stdout.write(to_csv(answer) if form == "csv" else to_json(answer))
         return
-    table = Table()
-    for name in answer.columns:
-        table.add_column(name)
-    for row in answer.rows:
-        # What messages hold must not steer the terminal, and is not markup either.
-        table.add_row(*(Text(printable(cell(value))) for value in row))
     output = Output()
-    output.print(table)
+    if "what" in answer.columns:
+        for row in answer.rows:
+            output.print(_line(dict(zip(answer.columns, row, strict=True)), cell))
+    else:
+        table = Table(*answer.columns)
+        for row in answer.rows:
+            # What messages hold must not steer the terminal, and is not markup either.
+            table.add_row(*(Text(printable(cell(value))) for value in row))
+        output.print(table)
     output.print(f"{len(answer.rows):,} rows", style="dim")
+
+
+def _line(event: dict[str, Any], cell: Callable[[Any], str]) -> Text:
+    """One event for people: when and what, where, who, from where, and what else there is to say."""
+    place = f"{event['node']}:{event['seq']}"
+    session = f"session {event['session']}" if event["session"] else ""
+    where = " ".join(filter(None, (event["hub"], event["channel"])))
+    source = " ".join(filter(None, (event["transport"], event["address"])))
+    parts = (where, event["user"], session, source, event["detail"], place)
+    line = Text(cell(event["ts"]), style="dim")
+    line.append(f"  {event['what']:<13}  ", style="bold")
+    line.append(" · ".join(printable(part) for part in parts if part), style="not dim")
+    return line

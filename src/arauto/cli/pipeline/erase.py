@@ -61,4 +61,6 @@ def erase(
         table.add_row(each.table, f"{each.rows:,}", f"{each.files:,}")
     output = Output()
     output.print(table)
-    console.print(Text("the node's database and segments still have these rows", style="dim"))
+    if any(each.rows for each in done):
+        said = "the node's own database and its segments may still have these rows"
+        console.print(Text(said, style="yellow"))

@@ -109,7 +109,7 @@ def peaks(messages: DataFrame) -> DataFrame:
         .agg(
             F.count("*").alias("messages"),
             F.sum("size_bytes").alias("bytes"),
-            F.count_distinct("user").alias("users"),
+            F.count_distinct(F.nullif("user", F.lit(""))).alias("users"),
         )
         .orderBy(F.desc("messages"), F.desc("bytes"), "minute", "hub", "channel")
     )

@@ -8,7 +8,16 @@ import pytest
 
 from arauto.pipeline.report.charts import Series, line_chart, ticks
 from arauto.pipeline.report.markup import Markup, el
-from arauto.pipeline.report.model import ChannelRow, Gap, Point, Quality, Ranked, Report, Totals
+from arauto.pipeline.report.model import (
+    ChannelRow,
+    Gap,
+    Point,
+    Quality,
+    Ranked,
+    Report,
+    Step,
+    Totals,
+)
 from arauto.pipeline.report.page import render
 from arauto.pipeline.report.words import amount, date_range, number, size, span
 from tests.pipeline.report.samples import HOUR_MS, MONDAY_MS, sample_report
@@ -114,6 +123,29 @@ def test_a_single_known_step_is_drawn() -> None:
         empty_report(), points=(Point(MONDAY_MS, messages_in=5, mean_ms=3.0),)
     )
     assert Outline(render(report)).count["path"] > 0
+
+
+@pytest.mark.parametrize(
+    ("step", "step_ms", "count", "marks"),
+    [
+        ("5m", 300_000, 1, ["00:00"]),
+        ("5m", 300_000, 12, ["00:00", "00:10", "00:20", "00:30", "00:40", "00:50"]),
+        ("hour", HOUR_MS, 72, ["Mon 2 Nov", "Tue 3 Nov", "Wed 4 Nov"]),
+        (
+            "day",
+            24 * HOUR_MS,
+            16,
+            ["2 Nov", "4 Nov", "6 Nov", "8 Nov", "10 Nov", "12 Nov", "14 Nov", "16 Nov"],
+        ),
+    ],
+)
+def test_the_axis_names_a_few_round_times(
+    step: Step, step_ms: int, count: int, marks: list[str]
+) -> None:
+    points = tuple(Point(MONDAY_MS + i * step_ms, messages_in=1) for i in range(count))
+    text = render(dataclasses.replace(empty_report(), step=step, points=points))
+    axis = text.partition('<div class="axis">')[2].partition("</div>")[0]
+    assert re.findall(r">([^<]+)</span>", axis) == marks
 
 
 def test_a_line_is_broken_where_values_are_missing() -> None:

@@ -149,7 +149,7 @@ def _label(point: Point, step: Step) -> str:
 
 
 def _marks(report: Report) -> list[tuple[int, str]]:
-    """A few steps whose times stand under the axis: midnights if there are some, else round hours."""
+    """A few steps whose times stand under the axis: midnights if there are some, else round times."""
     starts = [point.start_ms for point in report.points]
     if report.step == "day":
         every = max(1, -(-len(starts) // _MARKS_MAX))
@@ -158,8 +158,9 @@ def _marks(report: Report) -> list[tuple[int, str]]:
         midnights = [i for i, ms in enumerate(starts) if ms % 86_400_000 == 0]
         every = max(1, -(-len(midnights) // _MARKS_MAX))
         return [(i, day(starts[i])) for i in midnights[::every]]
-    for hours in (1, 2, 3, 6, 12):
-        found = [i for i, ms in enumerate(starts) if ms % (hours * 3_600_000) == 0]
+    found: list[int] = []
+    for minutes in (5, 10, 15, 30, 60, 120, 180, 360, 720):
+        found = [i for i, ms in enumerate(starts) if ms % (minutes * 60_000) == 0]
         if len(found) <= _MARKS_MAX + 1:
             break
     return [(i, clock(starts[i], with_day=False)) for i in found]

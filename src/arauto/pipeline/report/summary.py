@@ -29,7 +29,7 @@ _CARDS = (
     _Card(
         "Messages delivered", lambda t: t.messages_out, "count", "good", lambda p: p.messages_out
     ),
-    _Card("Data delivered", lambda t: t.bytes_out, "bytes", "", lambda p: p.bytes_out),
+    _Card("Data sent", lambda t: t.bytes_out, "bytes", "", lambda p: p.bytes_out),
     _Card(
         "Most sessions at once",
         lambda t: t.sessions_peak,

@@ -23,7 +23,6 @@ from arauto.pipeline.rules.reload import Watch, look, restarted
 from arauto.pipeline.rules.stream import start_rules
 from arauto.pipeline.sink.options import SinkOptions
 from arauto.pipeline.worker import Worker
-from arauto.storage.base import Kind
 
 __all__ = ["Pipeline"]
 
@@ -31,8 +30,6 @@ _log = structlog.get_logger(__name__)
 
 _ARCHIVE = "archive"
 _ARCHIVE_VERSION = 1
-#: What rules look at: messages, and heartbeats, which say that time has passed.
-_RULE_KINDS = f"{int(Kind.MESSAGE)},{int(Kind.HEARTBEAT)}"
 _RULES_POLL_S = 3
 _STOP_WAIT_S = 30.0
 
@@ -200,7 +197,7 @@ class Pipeline:
             journal_url(self._config),
             self._segments,
             rows_max=settings.rows_per_batch_max,
-            kinds=_RULE_KINDS,
+            kinds=",".join(map(str, found.kinds)),
             starting="latest",
         )
         sink = SinkOptions(url=self._url, token=self._token, refused_max=1_000_000)

@@ -30,6 +30,11 @@ def test_one_bad_rule_does_not_keep_others_from_running() -> None:
     assert {name for _, name, _ in found.fingerprint} == {"good", "bad"}
 
 
+def test_the_kinds_of_rows_that_rules_need_include_heartbeats() -> None:
+    ends = _TEXT.format(name="b").replace("match", "from: {kinds: [session_end]}\nmatch")
+    assert rule_set([_record("a"), _record("b", text=ends)]).kinds == (1, 3, 8)
+
+
 def test_rules_beyond_the_most_are_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "RULES_MAX", 2)
     found = rule_set([_record(name) for name in ("c", "a", "b")])

@@ -73,10 +73,13 @@ def test_rules_that_stay_go_on_and_new_versions_start_clean(
 
 
 def test_rules_of_one_path_only_fire_all_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    write_rows(tmp_path / "in", [[_step(1, 1, 1), _step(2, 2, 2)], [heartbeat(3, 100_000)]])
+    late = [_step(9, 3, 3)]
+    beats = [[heartbeat(3, 100_000)], [heartbeat(4, 110_000)]]
+    write_rows(tmp_path / "in", [[_step(1, 1, 1), _step(2, 2, 2)], *beats, late])
     for text, rule in ((_pair("alone"), "alone"), (_COUNT, "counted")):
         found = run_stream(spark, tmp_path / "in", programs(text), tmp_path / rule)
-        assert [row[3] for row in found] == [rule]
+        # What comes after its window was told changes nothing.
+        assert [(row[3], row[9]) for row in found] == [(rule, 2)]
 
 
 @pytest.mark.parametrize("version", [1])

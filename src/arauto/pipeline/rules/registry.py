@@ -9,6 +9,7 @@ from arauto.correlation.program import Program
 from arauto.errors import ArautoError
 from arauto.pipeline.node_api import CorrelationRecord
 from arauto.pipeline.rules.compile import RULES_MAX
+from arauto.storage.base import Kind
 
 __all__ = ["Fingerprint", "RuleSet", "rule_set"]
 
@@ -24,6 +25,12 @@ class RuleSet:
     fingerprint: Fingerprint = frozenset()
     problems: Mapping[str, str] = field(default_factory=dict)
     """Why a rule ("hub/id") does not run. One bad rule does not keep the others from running."""
+
+    @property
+    def kinds(self) -> tuple[int, ...]:
+        """The kinds of journal rows that these rules need: what they look at, and heartbeats."""
+        looked_at = {kind for program in self.programs for kind in program.kinds}
+        return tuple(sorted(looked_at | {int(Kind.HEARTBEAT)}))
 
 
 def rule_set(records: Iterable[CorrelationRecord]) -> RuleSet:

@@ -32,6 +32,9 @@ _ARCHIVE = "archive"
 _ARCHIVE_VERSION = 1
 _RULES_POLL_S = 3
 _STOP_WAIT_S = 30.0
+#: How long a stopping query may take to finish its batch.
+_PAUSE_WAIT_S = 15.0
+_PAUSE_LOOK_S = 0.05
 
 
 class Pipeline:
@@ -158,13 +161,13 @@ class Pipeline:
                     watch, due = look(watch, found.fingerprint, time.monotonic())
                     if due:
                         if query is not None:
-                            query.stop()
+                            _stop_query(query)
                         query = self._start_rules(found)
                         watch = restarted(found.fingerprint, time.monotonic())
                     self._pause(query)
             finally:
                 if query is not None:
-                    query.stop()
+                    _stop_query(query)
 
     def _pause(self, query: StreamingQuery | None) -> None:
         if query is None:
@@ -220,10 +223,18 @@ class Pipeline:
                 if query.awaitTermination(1):
                     return
         finally:
-            query.stop()
+            _stop_query(query)
 
     def _use_pool(self, name: str) -> None:
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)
 
     def _count_restart(self, name: str) -> None:
         self._metrics.restarts.labels(name).inc()
+
+
+def _stop_query(query: StreamingQuery) -> None:
+    """Stop a query between two batches if it has a pause soon; what is cut off would be done again."""
+    end_s = time.monotonic() + _PAUSE_WAIT_S
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < end_s:
+        time.sleep(_PAUSE_LOOK_S)
+    query.stop()

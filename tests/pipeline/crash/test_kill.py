@@ -3,6 +3,7 @@
 import os
 import random
 import sqlite3
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -19,8 +20,8 @@ from tests.pipeline.crash.world import ALERTS, HUB, RULES, World
 #: `make chaos-pipeline` kills more often.
 _KILLS = int(os.environ.get("ARAUTO_PIPELINE_KILLS", "2"))
 _SEED = int(os.environ.get("ARAUTO_PIPELINE_SEED", "1"))
-#: Heartbeats come every second: so many are far beyond every window and the watermark.
-_QUIET_ROWS = 25
+#: After this all windows and sequences are over.
+_LONGEST_MS = 6_000
 
 
 @pytest.mark.timeout(300 + 200 * _KILLS)
@@ -39,8 +40,10 @@ def test_nothing_is_lost_and_nothing_comes_twice_when_the_pipeline_is_killed(
             world.start_pipeline()
         world.end_traffic()
         lake = Lake(spark, world.lake)
-        quiet = _last_seq(world) + _QUIET_ROWS
-        world.until(lambda: world.rules_place() >= quiet, "the rules have seen all", wait_s=300)
+        over_ms = int(time.time() * 1000) + _LONGEST_MS
+        world.until(
+            lambda: world.rules_watermark_ms() > over_ms, "the rules have decided all", wait_s=300
+        )
         # What they found is in the journal now.
         end = _last_seq(world)
         world.until(lambda: _covered(lake) >= end, "bronze has every row", wait_s=300)

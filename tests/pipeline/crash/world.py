@@ -152,15 +152,15 @@ class World:
         """Whether the rules know where they began; what comes later is theirs."""
         return (self.lake / "_checkpoints" / "rules" / "v1" / "offsets" / "0").exists()
 
-    def rules_place(self) -> int:
-        """How far into the journal the rules have come, as their last finished batch says."""
+    def rules_watermark_ms(self) -> int:
+        """How far time has come for the rules, in their last finished batch: all before that is decided and
+        published."""
         checkpoint = self.lake / "_checkpoints" / "rules" / "v1"
         done = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")]
         if not done:
             return 0
         lines = (checkpoint / "offsets" / str(max(done))).read_text().splitlines()
-        place: dict[str, int] = json.loads(lines[2])
-        return place.get("n1", 0)
+        return int(json.loads(lines[1])["batchWatermarkMs"])
 
     def written_batches(self) -> set[Path]:
         """Bronze batches that Spark has written, committed or not."""

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from arauto.config.addresses import admin_url, segments_dir
-from arauto.errors import ArautoError
+from arauto.errors import ArautoError, Code
 from arauto.pipeline.archive.bronze import batches_of, take
 from arauto.pipeline.archive.follow import DERIVED, follow
 from arauto.pipeline.context import Context
@@ -22,6 +22,7 @@ from arauto.pipeline.rules.registry import RuleSet, rule_set
 from arauto.pipeline.rules.reload import Watch, look, restarted
 from arauto.pipeline.rules.stream import start_rules
 from arauto.pipeline.sink.options import SinkOptions
+from arauto.pipeline.upkeep import crowded, keep_up, only_upkeep
 from arauto.pipeline.worker import Worker
 
 __all__ = ["Pipeline"]
@@ -31,6 +32,7 @@ _log = structlog.get_logger(__name__)
 _ARCHIVE = "archive"
 _ARCHIVE_VERSION = 1
 _RULES_POLL_S = 3
+_UPKEEP_EVERY_S = 60.0
 _STOP_WAIT_S = 30.0
 #: How long a stopping query may take to finish its batch.
 _PAUSE_WAIT_S = 15.0
@@ -69,6 +71,8 @@ class Pipeline:
         work = {_ARCHIVE: self._archive, "rollup": self._derive}
         if self._token:
             work["rules"] = self._correlate
+        if self._settings.compact_after_files:
+            work["upkeep"] = self._keep_up
         for name, each in work.items():
             self.workers.append(Worker(name, each, self._stop, self._count_restart, time.monotonic))
         for worker in self.workers:
@@ -147,6 +151,31 @@ class Pipeline:
         except Exception as error:
             # The lake has them; they are served when the node is there again.
             _log.warning("roll-ups could not be served", error=str(error).splitlines()[0])
+
+    # --- upkeep ------------------------------------------------------------------------------------
+
+    def _keep_up(self) -> None:
+        """Merge small files as they gather."""
+        self._use_pool(_ARCHIVE)
+        while not self._stop.wait(_UPKEEP_EVERY_S):
+            names = crowded(self._lake, self._settings.compact_after_files)
+            if names:
+                self._merge(names)
+
+    def _merge(self, names: list[str]) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        try:
+            with only_upkeep(self._lake):
+                done = keep_up(self._lake, self._settings.retention, now_ms=now_ms, names=names)
+        except ArautoError as error:
+            if error.code is not Code.LAKE_BUSY:
+                raise
+            # `compact` or `erase` is at work; the files are still there in a minute.
+            return
+        for each in done:
+            _log.info(
+                "files merged", table=each.table, before=each.files_before, now=each.files_after
+            )
 
     # --- rules -------------------------------------------------------------------------------------
 

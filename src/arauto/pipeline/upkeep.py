@@ -9,14 +9,14 @@ from arauto.config.pipeline import RetentionConfig
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.archive.follow import DERIVED, follow, untaken
 from arauto.pipeline.context import only_writer
-from arauto.pipeline.lake.compact import Keep, compact
+from arauto.pipeline.lake.compact import Keep, compact, plan_merges
 from arauto.pipeline.lake.retention import cutoff_ms, expire
 from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.rollup.merge import fold_partials
 from arauto.pipeline.rollup.serve import served
 from arauto.pipeline.schemas import TABLES
 
-__all__ = ["GRACE_MS", "Kept", "keep_up", "only_upkeep", "settled", "stays"]
+__all__ = ["GRACE_MS", "Kept", "crowded", "keep_up", "only_upkeep", "settled", "stays"]
 
 #: How long files stay on disk after they stopped to count: a query that began before still reads them.
 GRACE_MS = 3_600_000
@@ -52,6 +52,16 @@ def stays(lake: Lake, name: str) -> Keep:
     if name == "rollup_5m":
         return lambda: _unserved(lake)
     return frozenset
+
+
+def crowded(lake: Lake, files_min: int) -> list[str]:
+    """Tables with so many small files of one day that merging them is due."""
+    names = []
+    for name in TABLES:
+        files = lake.table(name).state().files.values()
+        if plan_merges(files, stays(lake, name)(), files_min=files_min):
+            names.append(name)
+    return names
 
 
 def keep_up(

@@ -78,12 +78,17 @@ def test_segments_that_cannot_be_read_are_gaps_and_stop_nothing(lake: Lake, feed
     feed.write(*(message(n) for n in range(8)))
     feed.export(rows_max=2)
     garbage, truncated, empty = sorted(feed.segments.glob("seg-*"))[:3]
+    good = garbage.read_bytes()
     garbage.write_bytes(b"\x00garbage" * 500)
     truncated.write_bytes(truncated.read_bytes()[:-100])
     empty.write_bytes(b"")
     take_segments(lake, feed.segments, files_max=2)
     assert places(lake) == [("n1", 7), ("n1", 8)]
     assert gaps(lake.table("journal").state().coverage["n1"]) == ((1, 6),)
+    # A good copy under another name closes its gap.
+    garbage.with_name(f"{garbage.stem}-again.parquet").write_bytes(good)
+    take_segments(lake, feed.segments)
+    assert gaps(lake.table("journal").state().coverage["n1"]) == ((3, 6),)
 
 
 def test_a_batch_that_was_written_and_not_committed_is_taken_again_once(

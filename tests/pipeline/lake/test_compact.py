@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from arauto.config.pipeline import RetentionConfig
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.archive.bronze import take
 from arauto.pipeline.archive.follow import DERIVED, follow
@@ -13,8 +14,9 @@ from arauto.pipeline.lake.compact import DAY_MS, compact, plan_merges
 from arauto.pipeline.lake.manifest import FileEntry
 from arauto.pipeline.lake.table import Lake, Table
 from arauto.pipeline.rollup.merge import fold_partials, merge_rollups
-from arauto.pipeline.upkeep import only_upkeep, stays
+from arauto.pipeline.upkeep import crowded, keep_up, only_upkeep, stays
 from tests.pipeline.archive.support import journal
+from tests.pipeline.feed import T0
 
 #: The first test of a process waits for Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(240)
@@ -83,8 +85,10 @@ def test_what_somebody_has_yet_to_read_stays_as_it_is(lake: Lake) -> None:
     for name in DERIVED:
         follow(lake, name)
     assert lake.table("messages").state().rows == 3
-    compact(table, stays(lake, "journal"))
-    assert len(table.state().files) == 1
+    assert crowded(lake, 3) == ["messages"]
+    keep_up(lake, RetentionConfig(), now_ms=T0, names=("journal", *crowded(lake, 3)))
+    assert [len(lake.table(name).state().files) for name in ("journal", "messages")] == [1, 1]
+    assert crowded(lake, 2) == []
 
 
 def test_roll_ups_fold_only_what_was_served_and_keep_their_numbers(lake: Lake) -> None:

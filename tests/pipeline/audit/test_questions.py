@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.archive.bronze import take
 from arauto.pipeline.archive.follow import DERIVED, follow
+from arauto.pipeline.audit.ask import Subject, ask_audit
 from arauto.pipeline.audit.questions import (
     Question,
     about_channel,
@@ -109,6 +110,14 @@ def test_times_bound_what_is_told_and_not_what_must_be_known(lake: Lake) -> None
     found = _told(about_user(lake, late, "bob"), "address")
     assert found == [(5, "went to", "10.0.0.9"), (6, "message", "10.0.0.9")]
     assert about_user(lake, Question("other"), "bob").count() == 0
+
+
+def test_an_answer_is_cut_and_says_so(lake: Lake) -> None:
+    answer = ask_audit(lake, Question("shop"), Subject(channel="stock:1", peaks=True), 1)
+    assert (len(answer.rows), answer.is_cut) == (1, False)
+    answer = ask_audit(lake, Question("shop"), Subject(peaks=True), 1)
+    assert (len(answer.rows), answer.is_cut) == (1, True)
+    assert answer.columns[0] == "minute"
 
 
 def test_peaks_are_the_busiest_minutes(lake: Lake) -> None:

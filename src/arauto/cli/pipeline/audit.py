@@ -22,10 +22,6 @@ from arauto.cli.printable import printable
 from arauto.names import check_channel, check_hub
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from arauto.pipeline.audit.questions import Question
-    from arauto.pipeline.lake.table import Lake
     from arauto.pipeline.sql.run import Answer
 
 __all__ = ["audit"]
@@ -79,45 +75,18 @@ def audit(
     settings = read_config(config, data_dir)
     console = errors()
     with starting_spark(settings, "arauto-audit", console, master=master) as context:
+        from arauto.pipeline.audit.ask import Subject, ask_audit
         from arauto.pipeline.audit.questions import Question
 
         question = Question(hub, from_ms, to_ms)
+        subject = Subject(message, user, channel, peaks)
         with console.status("looking …"):
-            frame = _ask(message, user, channel, peaks=peaks)(context.lake, question)
-            answer = _answer(frame, limit)
+            answer = ask_audit(context.lake, question, subject, limit)
         _show(answer, form)
     if answer.is_cut:
         console.print(
             f"there is more than these {limit:,} rows; say --limit or --to", style="yellow"
         )
-
-
-def _ask(
-    message: str, user: str, channel: str, *, peaks: bool
-) -> "Callable[[Lake, Question], DataFrame]":
-    from arauto.pipeline.audit import questions
-
-    def busiest(lake: "Lake", question: "Question") -> "DataFrame":
-        rows = question.rows(lake, "messages")
-        for name, value in (("user", user), ("channel", channel)):
-            if value:
-                rows = rows.where(rows[name] == value)
-        return questions.peaks(rows)
-
-    if peaks:
-        return busiest
-    if message:
-        return lambda lake, question: questions.about_message(lake, question, message)
-    if user:
-        return lambda lake, question: questions.about_user(lake, question, user)
-    return lambda lake, question: questions.about_channel(lake, question, channel)
-
-
-def _answer(frame: "DataFrame", limit: int) -> "Answer":
-    from arauto.pipeline.sql.run import Answer
-
-    rows = frame.limit(limit + 1).collect()
-    return Answer(tuple(frame.columns), [tuple(row) for row in rows[:limit]], len(rows) > limit)
 
 
 def _show(answer: "Answer", form: _Form) -> None:

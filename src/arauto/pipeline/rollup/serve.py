@@ -7,7 +7,7 @@ nothing but work.
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from arauto.model import JSON
 from arauto.pipeline.archive.follow import pending
-from arauto.pipeline.lake.table import Lake
+from arauto.pipeline.lake.table import Lake, Table
 from arauto.pipeline.node_api import NodeApi, Outgoing
 from arauto.pipeline.rollup.merge import PERIODS_MS, merge_rollups
 from arauto.pipeline.rollup.partial import ALL_HUBS
@@ -38,7 +38,7 @@ _COLUMNS = (
         "distinct_users",
     ),
 )
-#: Windows served in one step; what is older waits for the next.
+#: Windows served in one step, which bounds a request's size.
 _WINDOWS_MAX = 500
 
 
@@ -75,22 +75,25 @@ def serve(lake: Lake, destination: Destination) -> int:
     files, last = pending(table.state(), served(lake))
     if not files:
         return 0
-    changed = table.read_files(files)
-    starts = sorted(
-        row.ms
-        for row in changed.select(F.unix_millis("start").alias("ms"))
-        .distinct()
-        .orderBy(F.col("ms").desc())
-        .limit(_WINDOWS_MAX)
-        .collect()
-    )
-    if starts:
-        day_ms = PERIODS_MS["day"]
-        first, end = starts[0] - starts[0] % day_ms, starts[-1] - starts[-1] % day_ms + day_ms
-        rows = rollup_rows(table.read(from_ms=first, to_ms=end), starts)
-        _send(rows, destination, last)
+    starts = _starts(table.read_files(files))
+    for number, first in enumerate(range(0, len(starts), _WINDOWS_MAX)):
+        # Newest first. Who listens live wants to know of now; the past is there to be asked for.
+        where = destination if number == 0 else replace(destination, channel="")
+        _serve_some(table, sorted(starts[first : first + _WINDOWS_MAX]), where, last)
     _remember(lake.root, last)
     return len(files)
+
+
+def _starts(changed: DataFrame) -> list[int]:
+    """The windows that changed, newest first."""
+    windows = changed.select(F.unix_millis("start").alias("ms")).distinct()
+    return [row.ms for row in windows.orderBy(F.col("ms").desc()).collect()]
+
+
+def _serve_some(table: Table, starts: Sequence[int], destination: Destination, commit: int) -> None:
+    day_ms = PERIODS_MS["day"]
+    first, end = starts[0] - starts[0] % day_ms, starts[-1] - starts[-1] % day_ms + day_ms
+    _send(rollup_rows(table.read(from_ms=first, to_ms=end), starts), destination, commit)
 
 
 def rollup_rows(partials: DataFrame, starts: Sequence[int]) -> DataFrame:

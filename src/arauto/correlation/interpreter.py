@@ -74,8 +74,7 @@ def _payload(expr: Expr) -> Evaluator:
     in_list = isinstance(path[-1], int)
 
     def look(row: Row) -> Value:
-        text = row["json"]
-        value = None if text is None else _parsed(text)
+        value = _value_of(row["json"])
         for part in path:
             if isinstance(part, int):
                 value = value[part] if isinstance(value, list) and part < len(value) else None
@@ -141,6 +140,14 @@ def json_of(text: str | None) -> str | None:
     return text
 
 
+def _value_of(text: str | None) -> Any:
+    try:
+        return None if text is None else _parsed(text)
+    except RecursionError:
+        # Near the limit it depends on the stack below whether a deep text can be parsed again.
+        return None
+
+
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> Any:
     return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
@@ -173,16 +180,35 @@ def _json_text(value: Any) -> str | None:
 
 
 def _json_compact(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{','.join(map(_json_compact, value))}]"
-    if isinstance(value, dict):
-        parts = (
-            f"{json.dumps(k, ensure_ascii=False)}:{_json_compact(v)}" for k, v in value.items()
-        )
-        return "{" + ",".join(parts) + "}"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    return _json_text(value) or "null"
+    """Without recursion: whatever could be parsed can be written, however deep it is."""
+    pieces: list[str] = []
+    #: (is ready text, text or value), the next one last.
+    todo: list[tuple[bool, Any]] = [(False, value)]
+    while todo:
+        is_text, item = todo.pop()
+        if is_text:
+            pieces.append(item)
+        elif isinstance(item, list | dict):
+            opening, closing = "[]" if isinstance(item, list) else "{}"
+            pieces.append(opening)
+            todo.append((True, closing))
+            todo.extend(reversed(_members(item)))
+        else:
+            pieces.append(_quoted(item) if isinstance(item, str) else _json_text(item) or "null")
+    return "".join(pieces)
+
+
+def _members(value: list[Any] | dict[str, Any]) -> list[tuple[bool, Any]]:
+    made: list[tuple[bool, Any]] = []
+    for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+        comma = "," if made else ""
+        made.append((True, f"{comma}{_quoted(name)}:" if isinstance(name, str) else comma))
+        made.append((False, item))
+    return made
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 # --- operators: NULL if an operand is ------------------------------------------------------------------

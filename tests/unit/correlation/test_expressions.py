@@ -36,6 +36,17 @@ def value(expression: str, **columns: Any) -> Value:
     return evaluate(parse(expression, Scope()), {**ROW, **columns})
 
 
+@pytest.mark.parametrize("levels", [1, 340, 500, 900, 999, 1000, 100_000])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_json_of_any_depth_is_text_or_null(levels: int, opening: str, closing: str) -> None:
+    deep = opening * levels + "1" + closing * levels
+    text = f'{{"deep":{deep}}}'
+    # The row says that it is JSON also where the interpreter has no room to parse it.
+    expected = (deep,) if levels < 600 else (deep, None) if levels < 1000 else (None,)
+    assert value("payload.deep", text=text, json=text) in expected
+    assert json_of(text) in ((text,) if levels < 600 else (text, None))
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -34,7 +34,7 @@ _PERCENT = re.compile(r"(>=|>)\s*([0-9]{1,9}(\.[0-9]{1,9})?)\Z")
 BESIDE: dict[str, tuple[str, ...]] = {
     "match": (),
     "hold": (),
-    "sequence": ("within", "skip", "next"),
+    "sequence": ("within", "skip", "next", "prefer"),
     "absence": ("within",),
     "all_of": ("within",),
     "any_of": ("within", "at_least"),
@@ -114,10 +114,14 @@ def _sequence(rule: Fields, lets: dict[str, Expr]) -> Body:
         raise bad_rule(
             items[-1].place, f"sequence[{len(items) - 1}]", "the last step has to happen"
         )
+    skip = rule.choice("skip", ("past_last", "to_last", "to_next"))
+    if skip == "to_next" and "prefer" in rule.values:
+        rule.fail("prefer", "with skip: to_next every attempt can match, none is preferred")
     return {
         "steps": tuple(steps),
         "span_ms": _within(rule),
-        "skip": rule.choice("skip", ("past_last", "to_last", "to_next")),
+        "skip": skip,
+        "prefer": rule.choice("prefer", ("first_done", "first_begun")),
         "strict": rule.choice("next", ("relaxed", "strict")) == "strict",
     }
 

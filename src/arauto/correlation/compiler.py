@@ -66,6 +66,7 @@ def compile_rule(hub: str, rule: Rule) -> Program:
         needed=rule.needed,
         strict=rule.strict,
         skip=rule.skip,
+        prefer=rule.prefer,
         tallies=tuple(slots.tallies),
         has_base=rule.has_base,
         window=rule.window,

@@ -148,6 +148,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     needed: int = 0
     strict: bool = False
     skip: Literal["past_last", "to_last", "to_next"] = "past_last"
+    prefer: Literal["first_done", "first_begun"] = "first_done"
     tallies: tuple[Tally, ...] = ()
     has_base: bool = False
     window: Window | None = None

@@ -45,6 +45,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         span_ms: `within` of steps and absence, `for` of hold.
         steps: what has to happen; hold has `start` and `cancel`, absence `after` and `expect`.
         needed: how many of the steps, in all_of and any_of.
+        prefer: which of two sequences that overlap is the match.
         forget_ms: when a key that is silent is forgotten (hold).
         of: the value that count and change look at; `member` whose value it is (change).
     """
@@ -63,6 +64,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     needed: int = 0
     strict: bool = False
     skip: Literal["past_last", "to_last", "to_next"] = "past_last"
+    prefer: Literal["first_done", "first_begun"] = "first_done"
     has_base: bool = False
     window: Window | None = None
     group: Group | None = None

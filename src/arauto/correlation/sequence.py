@@ -3,6 +3,9 @@
 Every event that fits the first step starts a run of its own. A run is deterministic: an event that fits
 the next step moves it on, else one that fits the current step repeats that, else it is passed over
 (`relaxed`) or ends the run (`strict`). An absent step ends the run if it happens before the step after it.
+
+Unless matches may overlap, the run that is done first is the match and ends all others, or (`first_begun`)
+it waits until no older run is left: one of these may still become the match and take its events away.
 """
 
 from operator import ge, gt
@@ -21,13 +24,18 @@ RUNS_MAX = 64
 
 
 class Run(msgspec.Struct, array_like=True, gc=False):
-    """One attempt: where it is, how often the current step happened, and the last event of each step."""
+    """One attempt: where it is, how often the current step happened, and the last event of each step.
+
+    Attributes:
+        done: it is complete and waits for older ones.
+    """
 
     first: Event
     at: int
     times: int
     lasts: list[Event | None]
     tallies: list[float | None] = msgspec.field(default_factory=list)
+    done: bool = False
 
     def last(self) -> Event:
         """The latest event that took part."""
@@ -43,7 +51,7 @@ class Run(msgspec.Struct, array_like=True, gc=False):
 
 
 class Sequence(msgspec.Struct, array_like=True, gc=False):
-    """The runs of one key, oldest first."""
+    """The runs of one key, oldest first. Between calls the oldest is never done."""
 
     runs: list[Run] = msgspec.field(default_factory=list)
 
@@ -64,6 +72,7 @@ class Sequence(msgspec.Struct, array_like=True, gc=False):
                 end = _order(run.last())
                 kept = ge if plan.program.skip == "to_last" else gt
                 self.runs = [other for other in self.runs if kept(_order(other.first), end)]
+        self._settle(plan, at_ms, output)
 
     def feed(self, plan: Plan, event: Event, output: Output) -> None:
         """Offer the event to every run, then see whether it starts one."""
@@ -82,20 +91,32 @@ class Sequence(msgspec.Struct, array_like=True, gc=False):
 
     def _offer(self, plan: Plan, event: Event, output: Output) -> bool:
         """Whether a match ended with this event and rules out that it starts another."""
-        ends_late = plan.program.steps[-1].absent
+        program = plan.program
+        ends_late = program.steps[-1].absent
         living: list[Run] = []
+        ended = False
         for run in self.runs:
-            if not _survives(plan, run, event):
+            if not run.done and not _survives(plan, run, event):
                 continue
-            if ends_late or not _is_finished(plan, run):
+            if run.done or ends_late or not _is_finished(plan, run):
                 living.append(run)
-                continue
-            output.events(run.first, event, event.ts_ms, _roles(plan, run))
-            if plan.program.skip != "to_next":
-                self.runs = []
-                return plan.program.skip == "past_last"
+            elif program.skip == "to_next":
+                output.events(run.first, event, event.ts_ms, _roles(plan, run))
+            else:
+                # Younger runs began before this event: whether this one or an older one will be the
+                # match, they are inside it.
+                run.done = ended = True
+                living = [*living, run] if program.prefer == "first_begun" else [run]
+                break
         self.runs = living
-        return False
+        self._settle(plan, event.ts_ms, output)
+        return ended and program.skip == "past_last"
+
+    def _settle(self, plan: Plan, at_ms: int, output: Output) -> None:
+        """What is done and has no older run before it is a match."""
+        while self.runs and self.runs[0].done:
+            run = self.runs.pop(0)
+            output.events(run.first, run.last(), at_ms, _roles(plan, run))
 
 
 def _survives(plan: Plan, run: Run, event: Event) -> bool:

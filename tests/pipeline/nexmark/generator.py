@@ -23,7 +23,7 @@ class Happening:
 
 
 def generate(count: int, *, seed: int = 11) -> list[Happening]:
-    """Of fifty happenings about four are people and eight auctions; the rest are bids on few auctions."""
+    """Of fifty happenings about one is a person and three are auctions; the rest are bids on few auctions."""
     random = Random(seed)
     made: list[Happening] = []
     people: list[int] = []
@@ -32,11 +32,11 @@ def generate(count: int, *, seed: int = 11) -> list[Happening]:
     for seq in range(1, count + 1):
         ts += random.randrange(1, 300)
         choice = random.random()
-        if choice < 0.08 or not people:
+        if choice < 0.02 or not people:
             people.append(1_000 + len(people))
             body: dict[str, Any] = {"id": people[-1], "name": f"person {people[-1]}"}
             made.append(Happening(seq, ts, "persons", body))
-        elif choice < 0.24 or not auctions:
+        elif choice < 0.08 or not auctions:
             auctions.append(2_000 + len(auctions))
             # Mostly someone who has just come.
             body = {"id": auctions[-1], "seller": random.choice(people[-3:])}
@@ -46,6 +46,7 @@ def generate(count: int, *, seed: int = 11) -> list[Happening]:
                 "auction": random.choice(auctions[-2:]),
                 "bidder": random.choice(people[-2:]),
                 "price": random.randrange(1, 400) * 50,
+                "dateTime": ts,
             }
             made.append(Happening(seq, ts, "bids", body))
     return made

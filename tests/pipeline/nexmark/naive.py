@@ -1,22 +1,31 @@
-"""The same questions answered the plain way: lists, loops and dictionaries."""
+"""The same questions answered the plain way: lists, loops and dictionaries.
+
+Patterns are looked for as MATCH_RECOGNIZE does it on a stream: row by row from the first on, each as the
+start of a match; if it is one, on from where AFTER MATCH SKIP says, else from the next row.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
 
 from tests.pipeline.nexmark.generator import Happening
 
 __all__ = [
+    "Found",
+    "Skip",
     "bids_by_pair",
     "falling",
     "highest",
     "hot_items",
+    "mean_below",
     "new_sellers",
-    "periods",
     "steep_drop",
 ]
 
-Run = tuple[int, int]
-"""Sequence numbers of a match's first and last bid."""
+Found = tuple[int, ...]
+"""Sequence numbers of a match's first and last bid, then what the query shows beside auction and bidder."""
+
+Skip = Literal["past_last", "to_last", "to_next"]
 
 
 def hot_items(
@@ -68,58 +77,76 @@ def bids_by_pair(happenings: list[Happening]) -> list[list[Happening]]:
     return list(pairs.values())
 
 
-def falling(bids: Sequence[Happening]) -> list[Run]:
-    """CEP q0: a price, then lower and lower ones, then a higher one."""
+def falling(bids: Sequence[Happening]) -> list[Found]:
+    """CEP q0: a price, then lower and lower ones, then a higher one; (start, bottom, end)."""
+    prices, times = _prices(bids), _times(bids)
 
     def end(start: int) -> int | None:
-        prices = [bid.body["price"] for bid in bids]
         at = start + 1
         while at < len(bids) and prices[at] < prices[at - 1]:
             at += 1
         done = start + 1 < at < len(bids) and prices[at] > prices[at - 1]
         return at if done else None
 
-    return list(_past_last(bids, end))
+    return [
+        (bids[a].seq, bids[z].seq, times[a], times[z - 1], times[z])
+        for a, z in _matches(len(bids), end, "to_last")
+    ]
 
 
-def periods(bids: Sequence[Happening], limit: int, *, past_last: bool) -> list[Run]:
-    """CEP q1 and q2: prices below a limit, until the first one that is not."""
-
-    def end(start: int) -> int | None:
-        if bids[start].body["price"] >= limit:
-            return None
-        later = (n for n in range(start + 1, len(bids)) if bids[n].body["price"] >= limit)
-        return next(later, None)
-
-    if past_last:
-        return list(_past_last(bids, end))
-    ends = [(start, end(start)) for start in range(len(bids))]
-    return [(bids[start].seq, bids[at].seq) for start, at in ends if at is not None]
-
-
-def steep_drop(bids: Sequence[Happening], by: int, within_ms: int) -> list[Run]:
-    """CEP q3: a bid lower by more than `by`, soon after; none in between that is lower by just that."""
+def mean_below(bids: Sequence[Happening], limit: int, skip: Skip) -> list[Found]:
+    """CEP q1 and q2: as long as the mean price is below a limit; the bid that ends it; (start, end, mean)."""
+    prices, times = _prices(bids), _times(bids)
 
     def end(start: int) -> int | None:
-        floor = bids[start].body["price"] - by
+        for at in range(start, len(bids)):
+            if sum(prices[start : at + 1]) >= limit * (at + 1 - start):
+                return at if at > start else None
+        # A stream goes on: the last bid so far is not known to be the last of the period.
+        return None
+
+    return [
+        (bids[a].seq, bids[z].seq, times[a], times[z - 1], sum(prices[a:z]) // (z - a))
+        for a, z in _matches(len(bids), end, skip)
+    ]
+
+
+def steep_drop(bids: Sequence[Happening], by: int, within_ms: int) -> list[Found]:
+    """CEP q3: a bid lower by more than `by`, soon after, none between lower by just that; (time, drop)."""
+    prices, times = _prices(bids), _times(bids)
+
+    def end(start: int) -> int | None:
+        floor = prices[start] - by
         for at in range(start + 1, len(bids)):
-            if bids[at].ts >= bids[start].ts + within_ms or bids[at].body["price"] == floor:
+            if times[at] >= times[start] + within_ms or prices[at] == floor:
                 return None
-            if bids[at].body["price"] < floor:
+            if prices[at] < floor:
                 return at
         return None
 
-    return list(_past_last(bids, end))
+    return [
+        (bids[a].seq, bids[z].seq, times[z], prices[a] - prices[z])
+        for a, z in _matches(len(bids), end, "past_last")
+    ]
 
 
-def _past_last(bids: Sequence[Happening], end: Callable[[int], int | None]) -> Iterator[Run]:
-    """What is complete first wins, of those the one that began first; the next begins after it."""
-    after = 0
-    for last in range(len(bids)):
-        first = next((n for n in range(after, last) if end(n) == last), None)
-        if first is not None:
-            yield bids[first].seq, bids[last].seq
-            after = last + 1
+def _matches(count: int, end: Callable[[int], int | None], skip: Skip) -> Iterator[tuple[int, int]]:
+    start = 0
+    while start < count:
+        last = end(start)
+        if last is None:
+            start += 1
+            continue
+        yield start, last
+        start = {"past_last": last + 1, "to_last": last, "to_next": start + 1}[skip]
+
+
+def _prices(bids: Sequence[Happening]) -> list[int]:
+    return [bid.body["price"] for bid in bids]
+
+
+def _times(bids: Sequence[Happening]) -> list[int]:
+    return [bid.body["dateTime"] for bid in bids]
 
 
 def _bids(happenings: list[Happening]) -> list[Happening]:

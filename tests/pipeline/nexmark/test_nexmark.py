@@ -1,5 +1,6 @@
 """Nexmark through the rules query, against plain Python."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyspark.sql.functions as F
@@ -16,9 +17,14 @@ from tests.pipeline.rules.support import T0, heartbeat, run_stream, write_rows
 
 pytestmark = pytest.mark.timeout(240)
 
+Find = Callable[[Sequence[Happening]], list[naive.Found]]
+
 _RULES = Path(__file__).with_name("rules.yaml")
 #: What comes from a payload as it is comes as text.
-_BODY = "auction string, bidder string, price double, bids long, ends long"
+_BODY = (
+    "auction string, bidder string, price double, bids long, ends long, "
+    "start long, bottom long, end long, mean long, time long, drop long"
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,16 +52,20 @@ def matches(
     return frame.withColumn("body", F.from_json("payload", _BODY)).cache()
 
 
-def _runs(matches: DataFrame, rule: str) -> list[tuple[int, int]]:
-    rows = matches.where(F.col("rule") == rule).select("first_seq", "last_seq").collect()
-    return sorted((row[0], row[1]) for row in rows)
+def _found(matches: DataFrame, rule: str, *measures: str) -> list[tuple[int, ...]]:
+    columns = [F.col(f"body.{name}").cast("long") for name in ("auction", "bidder", *measures)]
+    rows = matches.where(F.col("rule") == rule).select("first_seq", "last_seq", *columns)
+    return sorted(map(tuple, rows.collect()))
 
 
-def _expected(happenings: list[Happening], find: object) -> list[tuple[int, int]]:
-    assert callable(find)
-    found = sorted(run for bids in naive.bids_by_pair(happenings) for run in find(bids))
-    assert len(found) > 5
-    return found
+def _expected(happenings: list[Happening], find: Find) -> list[tuple[int, ...]]:
+    found = []
+    for bids in naive.bids_by_pair(happenings):
+        body = bids[0].body
+        for first, last, *measures in find(bids):
+            found.append((first, last, body["auction"], body["bidder"], *measures))
+    assert len(found) > 20
+    return sorted(found)
 
 
 def test_q0_passes_every_bid_on(matches: DataFrame, happenings: list[Happening]) -> None:
@@ -110,17 +120,18 @@ def test_q8_finds_new_people_with_auctions(matches: DataFrame, happenings: list[
 
 
 def test_cep_q0_finds_falling_prices(matches: DataFrame, happenings: list[Happening]) -> None:
-    assert _runs(matches, "cep0") == _expected(happenings, naive.falling)
+    wanted = _expected(happenings, naive.falling)
+    assert _found(matches, "cep0", "start", "bottom", "end") == wanted
 
 
-@pytest.mark.parametrize(("rule", "past_last"), [("cep1", True), ("cep2", False)])
-def test_cep_q1_and_q2_find_periods_below_a_price(
-    matches: DataFrame, happenings: list[Happening], rule: str, past_last: bool
+@pytest.mark.parametrize(("rule", "skip"), [("cep1", "past_last"), ("cep2", "to_next")])
+def test_cep_q1_and_q2_find_periods_with_a_mean_below_a_limit(
+    matches: DataFrame, happenings: list[Happening], rule: str, skip: naive.Skip
 ) -> None:
-    wanted = _expected(happenings, lambda bids: naive.periods(bids, 10_000, past_last=past_last))
-    assert _runs(matches, rule) == wanted
+    wanted = _expected(happenings, lambda bids: naive.mean_below(bids, 10_000, skip))
+    assert _found(matches, rule, "start", "end", "mean") == wanted
 
 
 def test_cep_q3_finds_steep_drops(matches: DataFrame, happenings: list[Happening]) -> None:
-    wanted = _expected(happenings, lambda bids: naive.steep_drop(bids, 500, 5_000))
-    assert _runs(matches, "cep3") == wanted
+    wanted = _expected(happenings, lambda bids: naive.steep_drop(bids, 50, 5_000))
+    assert _found(matches, "cep3", "time", "drop") == wanted

@@ -1,7 +1,8 @@
 """Naive matchers: the whole history of one key in order, no state, no chunks; obvious by reading.
 
 Each takes the compiled rule (for its numbers only), all events sorted, and the final watermark, and gives
-(first, last, decided at) of every match. Conditions are read from bits: bit n is step n.
+(first, last, decided at) of every match. Conditions are read from bits: bit n is step n, except that a
+step of a sequence that needs memory is `p < first.p`, and the bits of the others close up.
 """
 
 from collections.abc import Callable, Sequence
@@ -93,12 +94,13 @@ def _hold_over_base(program: Program, events: list[Event], watermark_ms: int) ->
 
 
 def _sequence(program: Program, events: list[Event], watermark_ms: int) -> list[Found]:
+    if program.prefer == "first_begun":
+        return _leftmost(program, events, watermark_ms)
     attempts = []
     for n, event in enumerate(events):
         if has(event, 0):
-            result = _attempt(program, event, events[n + 1 :], watermark_ms)
-            if result is not None:
-                last, decided_ms, by_deadline = result
+            last, decided_ms, by_deadline = _attempt(program, event, events[n + 1 :])
+            if last is not None and decided_ms <= watermark_ms:
                 # At one moment deadlines come before events, older attempts before younger ones.
                 when = (decided_ms, not by_deadline, order(last) if not by_deadline else ())
                 attempts.append((when, order(event), event, last, decided_ms))
@@ -114,10 +116,35 @@ def _sequence(program: Program, events: list[Event], watermark_ms: int) -> list[
     return found
 
 
-def _attempt(
-    program: Program, first: Event, later: list[Event], watermark_ms: int
-) -> tuple[Event, int, bool] | None:
-    """The last event and time of the match that starts here, or None."""
+def _leftmost(program: Program, events: list[Event], watermark_ms: int) -> list[Found]:
+    """Attempts one after another; what becomes of one is known when all before it are decided."""
+    found: list[Found] = []
+    barrier: tuple[int, str, int] = (-1, "", 0)
+    known_ms = 0
+    for n, event in enumerate(events):
+        free = order(event) >= barrier if program.skip == "to_last" else order(event) > barrier
+        if not has(event, 0) or not free:
+            continue
+        last, decided_ms, _ = _attempt(program, event, events[n + 1 :])
+        known_ms = max(known_ms, decided_ms)
+        if known_ms > watermark_ms:
+            break
+        if last is not None:
+            barrier = order(last)
+            found.append((place(event), place(last), known_ms))
+    return found
+
+
+def _fits(program: Program, first: Event, event: Event, step: int) -> bool:
+    bit = program.steps[step].when.bit
+    if bit >= 0:
+        return has(event, bit)
+    price, before = event.nums[0], first.nums[0]
+    return price is not None and before is not None and price < before
+
+
+def _attempt(program: Program, first: Event, later: list[Event]) -> tuple[Event | None, int, bool]:
+    """What starts here: its last event (None: no match), when that is decided, and if by a deadline."""
     steps = program.steps
     end_ms = first.ts_ms + program.span_ms
     at, times, last = 0, 1, first
@@ -133,21 +160,19 @@ def _attempt(
                 n for n in range(at + 1, len(steps)) if not steps[n].absent and steps[n].least
             ]
             nexts = list(range(at + 1, (required[0] if required else len(steps) - 1) + 1))
-        fitting = next((n for n in nexts if has(event, n)), None)
+        fitting = next((n for n in nexts if _fits(program, first, event, n)), None)
         most = steps[at].most
         if fitting is not None and steps[fitting].absent:
-            return None
+            return None, event.ts_ms, False
         if fitting is not None:
             at, times, last = fitting, 1, event
-        elif has(event, at) and (most is None or times < most):
+        elif _fits(program, first, event, at) and (most is None or times < most):
             times, last = times + 1, event
         elif program.strict:
-            return None
+            return None, event.ts_ms, False
         if complete() and not steps[-1].absent:
             return last, last.ts_ms, False
-    if steps[-1].absent and complete() and end_ms <= watermark_ms:
-        return last, end_ms, True
-    return None
+    return last if steps[-1].absent and complete() else None, end_ms, True
 
 
 def _absence(program: Program, events: list[Event], watermark_ms: int) -> list[Found]:

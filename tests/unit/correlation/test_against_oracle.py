@@ -19,6 +19,8 @@ def program_of(text: str) -> Program:
 
 
 _CONDITIONS = ["payload.a = '1'", "payload.b = '1'", "payload.c = '1'", "payload.d = '1'"]
+#: With this one, a younger attempt can be complete before an older one.
+_LOWER = "p < first.p"
 
 
 @st.composite
@@ -33,16 +35,38 @@ def sequences(draw: st.DrawFn) -> Program:
         if n in (0, count - 1) and times[0] == "0":
             times = "1"
         tail = "absent: true" if absent else f'times: "{times}"'
-        steps.append(f'  - {{where: "{_CONDITIONS[n]}", {tail}}}')
+        lower = n > 0 and draw(st.integers(0, 2)) == 0
+        steps.append(f'  - {{where: "{_LOWER if lower else _CONDITIONS[n]}", {tail}}}')
     skip = draw(st.sampled_from(["past_last", "to_last", "to_next"]))
+    if skip != "to_next":
+        skip += "\nprefer: " + draw(st.sampled_from(["first_done", "first_begun"]))
     strict = draw(st.sampled_from(["relaxed", "strict"]))
     lines = [
         "rule: r",
+        'let: {p: "cast(payload.p as double)"}',
         "sequence:",
         *steps,
         f"within: {draw(st.sampled_from(['1s', '4s', '20s']))}",
     ]
     return program_of("\n".join([*lines, f"skip: {skip}", f"next: {strict}"]))
+
+
+def falls() -> st.SearchStrategy[Program]:
+    """Sequences in which younger attempts often overtake older ones, that then win or fail."""
+    a, b = _CONDITIONS[:2]
+    lower = f'{{where: "{_LOWER}"}}'
+    bodies = [
+        f'sequence: [{{where: "{a}"}}, {lower}]\nnext: relaxed',
+        f'sequence: [{{where: "{a}"}}, {{where: "{b}", times: "0.."}}, {lower}]\nnext: strict',
+        f'sequence: [{{where: "{a}"}}, {{where: "{b}", absent: true}}, {lower}]\nnext: relaxed',
+    ]
+    head = 'rule: r\nlet: {p: "cast(payload.p as double)"}\nprefer: first_begun\n'
+    return st.builds(
+        lambda body, skip, within: program_of(f"{head}{body}\nskip: {skip}\nwithin: {within}"),
+        st.sampled_from(bodies),
+        st.sampled_from(["past_last", "to_last"]),
+        st.sampled_from(["2s", "10s"]),
+    )
 
 
 def simple_rules() -> st.SearchStrategy[Program]:
@@ -139,6 +163,14 @@ def check(program: Program, feed: list[tuple[list[Event], int]]) -> None:
 @settings(max_examples=300, deadline=None)
 @given(cooled(sequences()), feeds())
 def test_sequences_are_found_as_in_the_whole_history(
+    program: Program, feed: list[tuple[list[Event], int]]
+) -> None:
+    check(program, feed)
+
+
+@settings(max_examples=200, deadline=None)
+@given(cooled(falls()), feeds())
+def test_what_began_first_wins_as_in_the_whole_history(
     program: Program, feed: list[tuple[list[Event], int]]
 ) -> None:
     check(program, feed)

@@ -190,6 +190,13 @@ def test_kinds_have_the_numbers_of_the_journal() -> None:
         (SEQUENCE, "as: pay", "as: last", "sequence[1].as: a name of its own"),
         (SEQUENCE, "absent: true", "absent: maybe", "sequence[1].absent: expected true or false"),
         (SEQUENCE, "emit:", "skip: never\nemit:", "skip: expected past_last or to_last or to_next"),
+        (SEQUENCE, "emit:", "prefer: me\nemit:", "prefer: expected first_done or first_begun"),
+        (
+            SEQUENCE,
+            "emit:",
+            "skip: to_next\nprefer: first_begun\nemit:",
+            "prefer: with skip: to_next every attempt can match",
+        ),
         (SEQUENCE, "rule: cart", "rule: cart\nmatch: 'true'", "found match and sequence"),
         (
             SEQUENCE,

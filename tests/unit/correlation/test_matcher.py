@@ -159,6 +159,61 @@ def test_the_last_event_can_start_the_next_match() -> None:
     assert payloads(found) == [{"top": 5, "up": 6}, {"top": 6, "up": 7}]
 
 
+DROP = """\
+let: {p: "cast(payload.p as double)"}
+sequence: [{as: top, where: p > 0}, {as: low, where: p < first.p - 10}]
+within: 1m
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("", [(1, 2, 2), (3, 4, 4)]),
+        ("prefer: first_done", [(1, 2, 2), (3, 4, 4)]),
+        ("prefer: first_begun", [(0, 3, 3)]),
+        ("prefer: first_begun\nskip: to_last", [(0, 3, 3), (3, 4, 4)]),
+        ("skip: to_next", [(1, 2, 2), (0, 3, 3), (2, 3, 3), (3, 4, 4)]),
+    ],
+)
+def test_of_matches_that_overlap_the_first_done_or_the_first_begun_wins(
+    options: str, expected: list[tuple[int, int, int]]
+) -> None:
+    program = program_of(DROP + options)
+    found = matched(program, *((n, {"p": p}) for n, p in enumerate([50, 70, 55, 35, 20])))
+    assert [(m.first[1], m.last[1], m.ts_ms) for m in found] == expected
+
+
+def test_a_match_waits_for_an_older_attempt_until_the_time_of_that_is_over() -> None:
+    program = program_of(DROP + "prefer: first_begun")
+    prices = [(0, 50), (30_000, 70), (30_001, 55), (59_000, 80), (59_001, 60)]
+    rows = [row(n, ts_ms, {"p": p}) for n, (ts_ms, p) in enumerate(prices)]
+    waiting = advance(program, KEY, None, events_of(program, rows), 59_999)
+    assert (waiting.matches, waiting.deadline_ms) == ([], 60_000)
+    over = advance(program, KEY, waiting.state, [], 60_000)
+    found = [(m.first[1], m.last[1], m.ts_ms) for m in over.matches]
+    assert found == [(1, 2, 60_000), (3, 4, 60_000)]
+    assert over.state is None
+
+
+def test_an_attempt_that_ends_lets_a_match_go_that_waited_for_it() -> None:
+    text = DROP + "prefer: first_begun\nnext: strict"
+    text = text.replace("{as: low", "{as: mid, where: p < 80, times: '0..'}, {as: low")
+    program = program_of(text.replace("p < 80", "p >= first.p - 10 and p < 80"))
+    found = matched(program, *((n, {"p": p}) for n, p in enumerate([50, 70, 55, 90])))
+    assert [(m.first[1], m.last[1], m.ts_ms) for m in found] == [(1, 2, 3)]
+
+
+def test_matches_that_wait_count_as_attempts() -> None:
+    program = program_of(DROP + "prefer: first_begun\nbuffer: 10")
+    prices = [50, *(70, 55) * 20]
+    rows = [row(n, n, {"p": p}) for n, p in enumerate(prices)]
+    outcome = advance(program, KEY, None, events_of(program, rows), 60_000)
+    # The oldest attempt and two matches fill the memory; each later 70 and 55 find no room.
+    assert [(m.first[1], m.last[1]) for m in outcome.matches] == [(1, 2), (3, 4)]
+    assert outcome.dropped == 36
+
+
 def test_an_abandoned_cart_is_reported_at_the_end_of_its_time() -> None:
     program = program_of(
         "sequence:\n"

@@ -64,11 +64,16 @@ def state_ref(program: Program) -> str:
     """The name under which the rule's state is kept: its reference, and a digest of what it does.
 
     A rule that was deleted may come back with the same version and other contents. The SQL is left out, so
-    that a better translation of the same rule takes up the old state.
+    that a better translation of the same rule takes up the old state; so are fields that did not exist when
+    the first states were kept, if the rule does not use them.
     """
-    plain = msgspec.structs.replace(
-        program, filter_sql="", key_sql="", bits_sql="", nums_sql="", texts_sql="", when_sql=""
+    plain = msgspec.to_builtins(
+        msgspec.structs.replace(
+            program, filter_sql="", key_sql="", bits_sql="", nums_sql="", texts_sql="", when_sql=""
+        )
     )
+    if program.prefer == "first_done":
+        del plain["prefer"]
     return f"{program.ref}#{hashlib.sha256(msgspec.json.encode(plain)).hexdigest()[:12]}"
 
 

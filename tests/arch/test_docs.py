@@ -239,7 +239,9 @@ def shown_commands(text: str) -> Iterator[str]:
 def arauto_calls(text: str) -> Iterator[tuple[str, list[str]]]:
     """(sub-command, options) of every call of `arauto` that is shown."""
     for line in shown_commands(text):
-        found = re.match(r"(?:\S*/)?arauto ((?:bench |pipeline (?:rules )?)?[a-z][a-z-]*)\b(.*)", line)
+        found = re.match(
+            r"(?:\S*/)?arauto ((?:bench |pipeline (?:rules )?)?[a-z][a-z-]*)\b(.*)", line
+        )
         if found:
             arguments = re.sub(r"'[^']*'|\"[^\"]*\"", "''", found[2])
             yield found[1], re.findall(r"(?<=\s)(--?[a-z][\w-]*)", arguments)

@@ -1,5 +1,7 @@
 """Coverage: ranges behave as the sets they stand for."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +23,7 @@ def test_merged_ranges_cover_the_same_places_and_do_not_touch(
     merged = merge(ranges)
     assert _places(merged) == _places(ranges)
     assert count(merged) == len(_places(ranges))
-    assert all(last + 1 < following for (_, last), (following, _) in zip(merged, merged[1:]))
+    assert all(last + 1 < following for (_, last), (following, _) in pairwise(merged))
 
 
 @given(_RANGES)

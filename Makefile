@@ -40,8 +40,8 @@ integration: setup services ## Tests with real servers, processes and faults
 	@$(PYTEST) $(wildcard tests/contract tests/integration tests/conformance tests/examples tests/interop tests/chaos)
 
 pipeline: setup services ## Tests of the data pipeline, on a real Spark
-	@echo "Pipeline tests"
-	@$(PYTEST) tests/pipeline
+	@echo "Pipeline tests, by two processes with a Spark each"
+	@$(PYTEST) -n 2 --dist loadscope tests/pipeline
 
 lint: setup ## Style, types, layers, spelling, security, generated files
 	@echo "Static checks"

@@ -132,7 +132,7 @@ def measure_latency(
         alerts = client.subscribe(_ALERTS)
 
         def listen() -> None:
-            ages.extend(time.time() - message.data["sent"] for message in alerts)
+            ages.extend(time.time() - float(message.data["sent"]) for message in alerts)
 
         threading.Thread(target=listen, daemon=True).start()
         sent = _publish(pair.http, events_per_s, seconds)

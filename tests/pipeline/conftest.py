@@ -24,6 +24,17 @@ _QUICK = {
 }
 
 
+#: Starting Spark and its workers takes a while on a busy machine.
+_TIMEOUT_S = 240
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     made: Path = tmp_path_factory.mktemp("spark")

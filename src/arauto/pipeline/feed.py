@@ -38,6 +38,7 @@ def journal_stream(
     rows_max: int,
     kinds: str = "",
     starting: str = "earliest",
+    idle_s: int = 0,
 ) -> DataFrame:
     """Journal rows within a second or two of their commit."""
     spark.dataSource.register(ArautoDataSource)
@@ -46,6 +47,7 @@ def journal_stream(
         "rowsPerBatch": str(rows_max),
         "kinds": kinds,
         "startingOffsets": starting,
+        "idleSeconds": str(idle_s),
     }
     if segments is not None:
         options["segments"] = str(segments)

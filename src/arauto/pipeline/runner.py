@@ -32,6 +32,8 @@ _log = structlog.get_logger(__name__)
 _ARCHIVE = "archive"
 _ARCHIVE_VERSION = 1
 _RULES_POLL_S = 3
+#: How often heartbeats become a batch once it has been silent for long.
+_IDLE_S = 60
 _UPKEEP_EVERY_S = 60.0
 _STOP_WAIT_S = 30.0
 #: How long a stopping query may take to finish its batch.
@@ -231,6 +233,7 @@ class Pipeline:
             rows_max=settings.rows_per_batch_max,
             kinds=",".join(map(str, found.kinds)),
             starting="latest",
+            idle_s=_IDLE_S,
         )
         sink = SinkOptions(url=self._url, token=self._token, refused_max=1_000_000)
         return start_rules(

@@ -8,8 +8,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from arauto.pipeline.schemas import JOURNAL
-from arauto.pipeline.source.datasource import ArautoDataSource
-from tests.pipeline.feed import T0, Feed, beat, message
+from arauto.pipeline.source.datasource import ArautoDataSource, SourceOptions
+from tests.pipeline.feed import T0, Feed, beat, message, started
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +104,7 @@ def test_only_the_kinds_asked_for_are_read(spark: SparkSession, feed: Feed) -> N
     ("options", "said"),
     [
         ({"url": ""}, 'the option "url" is required'),
-        ({"rowsPerBatch": "none"}, "expected a whole number above 0"),
+        ({"rowsPerBatch": "none"}, "expected a whole number, at least 1"),
         ({"kinds": "x"}, "expected numbers with commas"),
         ({"startingOffsets": "soon"}, "expected earliest, latest"),
     ],
@@ -115,3 +115,16 @@ def test_a_bad_option_is_named(
     feed.write(beat(1))
     with pytest.raises(PySparkException, match=said):
         spark.read.format("arauto").options(**{"url": feed.url} | options).load().count()
+
+
+def test_only_a_row_of_a_wanted_kind_that_is_no_heartbeat_is_news(any_feed: Feed) -> None:
+    any_feed.write(beat(1), message(2), beat(3), started(4))
+    for kinds, after, expected in (
+        ("1,8", 0, True),
+        ("1,8", 2, False),
+        ("", 2, True),
+        ("", 4, False),
+    ):
+        options = SourceOptions({"url": any_feed.url, "kinds": kinds})
+        with options.opened() as journal:
+            assert journal.has_news({"n1": after}) is expected

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arauto.errors import ArautoError, Code
-from arauto.pipeline.source.offsets import Place, latest, parse_starting, ranges
+from arauto.pipeline.source.offsets import IdlePace, Place, latest, parse_starting, ranges
 
 _SEQ = st.integers(0, 500)
 
@@ -52,3 +52,23 @@ def test_a_stream_starts_where_it_is_told() -> None:
     assert parse_starting('{"a": 7}', places, segments=False) == {"a": 7}
     with pytest.raises(ArautoError, match="expected earliest"):
         parse_starting("yesterday", places, segments=False)
+
+
+def test_heartbeats_pass_at_once_while_something_happens_and_for_a_while_after() -> None:
+    pace = IdlePace(every_s=60, eager_s=120)
+    assert not pace.holds_back(news=True, now_s=0)
+    assert not any(pace.holds_back(news=False, now_s=now) for now in range(1, 120))
+
+
+def test_in_a_long_silence_heartbeats_are_gathered_until_something_happens() -> None:
+    pace = IdlePace(every_s=60, eager_s=120)
+    pace.holds_back(news=True, now_s=0)
+    passed = [now for now in range(1, 400) if not pace.holds_back(news=False, now_s=now)]
+    assert [now for now in passed if now >= 120] == [179, 239, 299, 359]
+    assert not pace.holds_back(news=True, now_s=401)
+    assert not pace.holds_back(news=False, now_s=402)
+
+
+def test_without_an_interval_nothing_is_held_back() -> None:
+    pace = IdlePace(every_s=0, eager_s=0)
+    assert not any(pace.holds_back(news=False, now_s=now) for now in range(9))

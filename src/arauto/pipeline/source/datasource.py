@@ -7,7 +7,9 @@
 Spark copies readers to its workers, so they hold options only and connect where they read.
 """
 
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,14 @@ from arauto.pipeline.schemas import JOURNAL
 from arauto.pipeline.sink.options import SinkOptions
 from arauto.pipeline.sink.writer import ArrowBatchWriter, ArrowStreamWriter
 from arauto.pipeline.source.journal import Journal
-from arauto.pipeline.source.offsets import NodeRange, Offsets, latest, parse_starting, ranges
+from arauto.pipeline.source.offsets import (
+    IdlePace,
+    NodeRange,
+    Offsets,
+    latest,
+    parse_starting,
+    ranges,
+)
 
 __all__ = ["ArautoDataSource", "SourceOptions"]
 
@@ -46,8 +55,9 @@ class SourceOptions:
         directory = options.get("segments", "")
         self.segments_dir = Path(directory) if directory else None
         self.starting = options.get("startingOffsets", "earliest")
-        self.rows_per_batch = _positive(options, "rowsPerBatch", _ROWS_PER_BATCH)
-        self.rows_per_task = _positive(options, "rowsPerTask", _ROWS_PER_TASK)
+        self.rows_per_batch = _number(options, "rowsPerBatch", _ROWS_PER_BATCH)
+        self.rows_per_task = _number(options, "rowsPerTask", _ROWS_PER_TASK)
+        self.idle_s = _number(options, "idleSeconds", 0)
         try:
             self.kinds = frozenset(
                 int(kind) for kind in options.get("kinds", "").split(",") if kind
@@ -57,9 +67,14 @@ class SourceOptions:
                 Code.BAD_FIELD, "expected numbers with commas, such as 1,8", field="kinds"
             ) from None
 
-    def open(self) -> Journal:
-        """Connect to the journal."""
-        return Journal(self.url, self.segments_dir, self.kinds)
+    @contextmanager
+    def opened(self) -> Iterator[Journal]:
+        """The journal, for as long as it is needed."""
+        journal = Journal(self.url, self.segments_dir, self.kinds)
+        try:
+            yield journal
+        finally:
+            journal.close()
 
 
 class _Range(InputPartition):
@@ -74,6 +89,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._target: Offsets | None = None
         """Where a query that takes only what is there now ends; it lives in the driver only."""
+        self._pace = IdlePace(options.idle_s)
 
     def initialOffset(self) -> dict[str, int]:
         return parse_starting(
@@ -84,9 +100,17 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.rows_per_batch)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        ends = self._target if self._target is not None else self._ends()
         rows_max = None if isinstance(limit, ReadAllAvailable) else self._options.rows_per_batch
-        return latest(start, ends, rows_max)
+        if self._target is not None:
+            return latest(start, self._target, rows_max)
+        with self._options.opened() as journal:
+            ends = {node: place.last for node, place in journal.places().items()}
+            end = latest(start, ends, rows_max)
+            if end != start and self._options.idle_s:
+                news = journal.has_news(start)
+                if self._pace.holds_back(news=news, now_s=time.monotonic()):
+                    return start
+        return end
 
     def reportLatestOffset(self) -> dict[str, int]:
         return self._ends()
@@ -104,11 +128,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {node: place.last for node, place in self._places().items()}
 
     def _places(self) -> dict[str, Any]:
-        journal = self._options.open()
-        try:
+        with self._options.opened() as journal:
             return journal.places()
-        finally:
-            journal.close()
 
 
 class _BatchReader(DataSourceReader):
@@ -118,11 +139,8 @@ class _BatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        journal = self._options.open()
-        try:
+        with self._options.opened() as journal:
             places = journal.places()
-        finally:
-            journal.close()
         start = parse_starting(
             self._options.starting, places, segments=self._options.segments_dir is not None
         )
@@ -171,11 +189,8 @@ def _partitions(
 
 def _read(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
     assert isinstance(partition, _Range)
-    journal = options.open()
-    try:
+    with options.opened() as journal:
         yield from journal.read(partition.wanted)
-    finally:
-        journal.close()
 
 
 def _required(options: Any, name: str) -> str:
@@ -185,8 +200,9 @@ def _required(options: Any, name: str) -> str:
     return value
 
 
-def _positive(options: Any, name: str, default: int) -> int:
+def _number(options: Any, name: str, default: int) -> int:
     text = options.get(name, str(default))
-    if not text.isdigit() or not int(text):
-        raise ArautoError(Code.BAD_FIELD, "expected a whole number above 0", field=name)
+    if not text.isdigit() or (default and not int(text)):
+        least = 1 if default else 0
+        raise ArautoError(Code.BAD_FIELD, f"expected a whole number, at least {least}", field=name)
     return int(text)

@@ -8,9 +8,10 @@ import pyarrow  # type: ignore[import-untyped]
 import pyarrow.parquet  # type: ignore[import-untyped]
 
 from arauto.errors import ArautoError, Code
-from arauto.pipeline.source.offsets import NodeRange, Place
+from arauto.pipeline.source.offsets import NodeRange, Offsets, Place
 from arauto.storage import segments
 from arauto.storage.arrow_rows import SCHEMA, columns_of
+from arauto.storage.base import Kind
 from arauto.storage.export_source import JournalSource, open_source
 from arauto.storage.sql.rows import SELECT_ROWS, entry_of
 
@@ -21,6 +22,10 @@ _PLACES = """
     SELECT name, trimmed_seq, coalesce((SELECT max(seq) FROM journal j WHERE j.node = p.node), 0)
     FROM journal_partition p ORDER BY name"""
 _TRIMMED = "SELECT node, trimmed_seq FROM journal_partition WHERE name = $1"
+_NEWS = """
+    SELECT count(*) FROM (SELECT 1 FROM journal j JOIN journal_partition p ON p.node = j.node
+    WHERE p.name = $1 AND j.seq > $2 AND j.kind <> $3 LIMIT 1) news"""
+_OF_KIND = _NEWS.replace("<>", "=")
 _PAGE = f"{SELECT_ROWS} WHERE node = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4"
 
 #: Spark's timestamps are microseconds.
@@ -52,6 +57,19 @@ class Journal:
             name: Place(trimmed, max(trimmed, last))
             for name, trimmed, last in self._source.fetch(_PLACES)
         }
+
+    def has_news(self, start: Offsets) -> bool:
+        """Whether there is a row of the wanted kinds after these offsets that is more than a heartbeat."""
+        beat = int(Kind.HEARTBEAT)
+        for node in self.places():
+            after = start.get(node, 0)
+            if self._kinds:
+                for kind in self._kinds - {beat}:
+                    if self._source.fetch(_OF_KIND, node, after, kind)[0][0]:
+                        return True
+            elif self._source.fetch(_NEWS, node, after, beat)[0][0]:
+                return True
+        return False
 
     def read(self, wanted: NodeRange) -> Iterator[Any]:
         """Record batches of a range, in order.

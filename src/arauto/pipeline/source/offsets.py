@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from arauto.errors import ArautoError, Code
 
-__all__ = ["NodeRange", "Offsets", "Place", "latest", "parse_starting", "ranges"]
+__all__ = ["IdlePace", "NodeRange", "Offsets", "Place", "latest", "parse_starting", "ranges"]
 
 Offsets = dict[str, int]
 
@@ -111,3 +111,33 @@ def parse_starting(text: str, places: Mapping[str, Place], *, segments: bool) ->
             f'expected earliest, latest or a JSON object such as {{"node-1": 42}}: {error}',
             field="startingOffsets",
         ) from error
+
+
+class IdlePace:
+    """Decides whether time that passes on a silent journal is worth a batch.
+
+    While something happens, and for a while after, every heartbeat is passed on at once, so that what waits
+    for time to pass does not wait longer. Once it has been silent for long, heartbeats are gathered: a
+    batch that only says "nothing happened" costs as much as one that says something.
+
+    Args:
+        every_s: how often heartbeats are passed on in a long silence; 0 = always at once.
+        eager_s: how long after the last row of another kind they still are.
+    """
+
+    def __init__(self, every_s: float, eager_s: float = 120.0) -> None:
+        self._every_s = every_s
+        self._eager_s = eager_s
+        self._news_s: float | None = None
+        self._passed_s: float | None = None
+
+    def holds_back(self, *, news: bool, now_s: float) -> bool:
+        """Whether to wait: there are new rows, and `news` says if any is more than a heartbeat."""
+        if news or self._news_s is None:
+            self._news_s = now_s
+        quiet = now_s - self._news_s >= self._eager_s
+        waited = self._passed_s is None or now_s - self._passed_s >= self._every_s
+        if self._every_s and quiet and not waited:
+            return True
+        self._passed_s = now_s
+        return False

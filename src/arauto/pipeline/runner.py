@@ -20,7 +20,7 @@ from arauto.pipeline.rollup.serve import Destination, serve
 from arauto.pipeline.rules.deliver import Delivery
 from arauto.pipeline.rules.registry import RuleSet, rule_set
 from arauto.pipeline.rules.reload import Watch, look, restarted
-from arauto.pipeline.rules.stream import start_rules
+from arauto.pipeline.rules.stream import PLAN_VERSION, QUERY, start_rules
 from arauto.pipeline.sink.options import SinkOptions
 from arauto.pipeline.upkeep import crowded, keep_up, only_upkeep
 from arauto.pipeline.worker import Worker
@@ -241,7 +241,12 @@ class Pipeline:
             source,
             found.programs,
             self._lake.root / "_checkpoints" / "rules",
-            Delivery(self._lake.table("matches"), sink, found.programs),
+            Delivery(
+                self._lake.table("matches"),
+                sink,
+                found.programs,
+                self._lake.checkpoint(QUERY, PLAN_VERSION),
+            ),
             interval_s=settings.rules_interval_s,
             watermark_s=settings.watermark_s,
         )

@@ -35,6 +35,25 @@ def _match(number: int | None, **more: Any) -> dict[str, Any]:
     return row | more
 
 
+def _checkpoint(directory: Path, id: str) -> Path:
+    directory.mkdir()
+    (directory / "metadata").write_text(f'{{"id":"{id}"}}')
+    return directory
+
+
+def test_batches_of_a_new_checkpoint_are_new_though_their_numbers_were_used(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = Lake(spark, tmp_path).table("matches")
+    with running_node() as node:
+        node.put("/v1/hubs/shop", {})
+        options = SinkOptions(url=node.url, token=TOKEN)
+        for number, id in enumerate(("one", "two")):
+            frame = spark.createDataFrame([tuple(_match(number).values())], MATCHES)
+            Delivery(table, options, (), _checkpoint(tmp_path / id, id))(frame, 0)
+    assert sorted(row.id for row in table.read().collect()) == ["id0", "id1"]
+
+
 def test_a_batch_delivered_twice_is_there_once_and_refusals_stop_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -49,7 +68,8 @@ def test_a_batch_delivered_twice_is_there_once_and_refusals_stop_nothing(
     with running_node() as node:
         node.put("/v1/hubs/shop", {})
         options = SinkOptions(url=node.url, token=TOKEN, refused_max=1_000)
-        delivery = Delivery(lake.table("matches"), options, tuple(programs(_RULE)))
+        checkpoint = _checkpoint(tmp_path / "c1", "one")
+        delivery = Delivery(lake.table("matches"), options, tuple(programs(_RULE)), checkpoint)
         frame = spark.createDataFrame([tuple(row.values()) for row in rows], MATCHES)
         delivery(frame, 0)
         delivery(frame, 0)

@@ -6,6 +6,7 @@ that was interrupted anywhere is simply done again.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyspark.sql.functions as F
@@ -14,8 +15,9 @@ from pyspark.sql import DataFrame
 
 from arauto.correlation.program import Program
 from arauto.model import JSON
+from arauto.pipeline.archive.bronze import batches_of
 from arauto.pipeline.lake.table import Table
-from arauto.pipeline.rules.stream import PLAN_VERSION, QUERY
+from arauto.pipeline.rules.stream import QUERY
 from arauto.pipeline.sink.options import SinkOptions
 from arauto.pipeline.sink.writer import Counts, publish_batches
 
@@ -50,6 +52,8 @@ class Delivery:
     table: Table
     sink: SinkOptions
     programs: tuple[Program, ...]
+    checkpoint: Path
+    """Of the query: its batches are known by it."""
 
     def __call__(self, matches: DataFrame, batch_id: int) -> None:
         """Raises ArautoError if the node cannot be reached, so that Spark does the batch again."""
@@ -58,7 +62,8 @@ class Delivery:
         try:
             if kept.count():
                 matches = kept.where("id IS NOT NULL")
-                self.table.append(matches, query=f"{QUERY}-v{PLAN_VERSION}", batch_id=batch_id)
+                query = batches_of(QUERY, self.checkpoint)
+                self.table.append(matches, query=query, batch_id=batch_id)
                 self._publish(matches)
                 self._tell_dropped(kept)
         finally:

@@ -2,11 +2,11 @@
 # Create .venv and install exactly what a lock file names, then Arauto itself, editable.
 # Does nothing, and needs no network, when nothing changed since the last time.
 #
-# usage: scripts/setup.sh run|dev     (dev holds everything run does)
+# usage: scripts/setup.sh run|pipeline|dev     (each holds everything the one before does)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-kind=${1:?usage: scripts/setup.sh run|dev}
+kind=${1:?usage: scripts/setup.sh run|pipeline|dev}
 lock=requirements/$kind.txt
 venv=.venv
 log=.cache/setup.log
@@ -90,4 +90,7 @@ elif is_installed "$kind"; then
 fi
 install
 remember "$kind"
-[ "$kind" != dev ] || remember run
+case $kind in
+  dev) remember pipeline && remember run ;;
+  pipeline) remember run ;;
+esac

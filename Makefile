@@ -24,7 +24,7 @@ help:
 .PHONY: run
 run: ## Start one node with a live demo; Ctrl-C stops it
 	@scripts/setup.sh run
-	@ARAUTO_DEMO_SETUP="scripts/setup.sh pipeline" $(BIN)/arauto demo
+	@$(BIN)/arauto demo --pipeline-setup "scripts/setup.sh pipeline"
 
 ##@ Check
 .PHONY: test unit integration pipeline lint types fmt

@@ -34,6 +34,9 @@ _Keep = Annotated[
 _NoPipeline = Annotated[
     bool, typer.Option("--no-pipeline", help="Without the data pipeline (Spark) beside the node.")
 ]
+_Setup = Annotated[
+    str, typer.Option("--pipeline-setup", hidden=True, help="Command that installs the pipeline.")
+]
 _Seed = Annotated[
     int | None, typer.Option(metavar="N", help="Let the same things happen each time.")
 ]
@@ -46,6 +49,7 @@ def demo(
     keep: _Keep = False,
     seed: _Seed = None,
     no_pipeline: _NoPipeline = False,
+    pipeline_setup: _Setup = "",
 ) -> None:
     """Start a node with a few simulated shops that publish stock levels and orders.
 
@@ -70,6 +74,7 @@ def demo(
             shops=not no_traffic,
             seed=seed,
             pipeline=not no_pipeline,
+            setup=pipeline_setup,
         )
         try:
             show.run(seconds)

@@ -9,7 +9,6 @@ import importlib.util
 import os
 import shlex
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
@@ -20,18 +19,16 @@ from arauto.demo.hub import HUB
 from arauto.demo.rules import RULES
 from arauto.node import Node
 
-__all__ = ["SETUP_VARIABLE", "Companion", "can_start"]
+__all__ = ["Companion", "can_start"]
 
-SETUP_VARIABLE = "ARAUTO_DEMO_SETUP"
 _LOG_NAME = "pipeline.log"
 _CONFIG_NAME = "pipeline.json"
 _STOP_WAIT_S = 20.0
-_HINT = "not installed: pip install 'arauto[pipeline]'"
 
 
-def can_start(environ: Mapping[str, str]) -> bool:
+def can_start(setup: str) -> bool:
     """Whether there is a pipeline to start, or a way to get one."""
-    return _is_installed() or bool(environ.get(SETUP_VARIABLE))
+    return _is_installed() or bool(setup)
 
 
 class Companion:
@@ -39,12 +36,12 @@ class Companion:
 
     Args:
         data_dir: the node's data directory; the lake and the log lie there too.
-        environ: the process's environment.
+        setup: the command that installs the pipeline where it is not installed; "" = there is none.
     """
 
-    def __init__(self, data_dir: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, data_dir: Path, setup: str) -> None:
         self._dir = data_dir
-        self._environ = environ
+        self._setup = setup
         self._process: asyncio.subprocess.Process | None = None
         self.log = data_dir / _LOG_NAME
         self.state = "waits for the node"
@@ -67,12 +64,8 @@ class Companion:
             await self._end()
 
     async def _install(self) -> bool:
-        command = self._environ.get(SETUP_VARIABLE, "")
-        if not command:
-            self.state = _HINT
-            return False
         self.state = "is being installed (Spark, once, about 450 MB)"
-        code = await self._call(shlex.split(command))
+        code = await self._call(shlex.split(self._setup))
         importlib.invalidate_caches()
         if code or not _is_installed():
             self.state = f"could not be installed; see {self.log}"

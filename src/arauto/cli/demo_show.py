@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import os
 import shlex
 import shutil
 import sys
@@ -55,6 +54,7 @@ class Show:
         shops: whether there is traffic.
         seed: lets the same things happen again; None = something else each time.
         pipeline: whether the data pipeline runs beside the node, if it can.
+        setup: the command that installs it, if it is not.
     """
 
     def __init__(
@@ -66,12 +66,13 @@ class Show:
         shops: bool,
         seed: int | None,
         pipeline: bool,
+        setup: str,
     ) -> None:
         self._console = console
         self._secret = SystemEntropy().token(48)
         self._any_port = port is None
-        starts = pipeline and can_start(os.environ)
-        self._companion = Companion(Path(data_dir), os.environ) if starts else None
+        starts = pipeline and can_start(setup)
+        self._companion = Companion(Path(data_dir), setup) if starts else None
         self._wants_pipeline = pipeline
         self._config = demo_config(
             data_dir=data_dir,

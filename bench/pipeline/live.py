@@ -163,7 +163,7 @@ def measure_idle(directory: Path, *, seconds: float, port: int = 28_200) -> Idle
     """Processor time of the pipeline beside a node on which nothing happens, with one rule and as shipped."""
     directory.mkdir(parents=True)
     with _Pair(directory, port) as pair:
-        time.sleep(30)  # until what starts has started
+        time.sleep(180)  # until what starts has started, and the silence has lasted
         before, began = cpu_s(pair.pipeline), time.monotonic()
         time.sleep(seconds)
         used, took = cpu_s(pair.pipeline) - before, time.monotonic() - began

@@ -322,34 +322,24 @@ _STRICT: dict[str, Callable[..., Value]] = {
 # --- operators with their own way with NULL ------------------------------------------------------------
 
 
-def _and(_: Expr, args: tuple[Evaluator, ...]) -> Evaluator:
-    left, right = args
+def _junction(decisive: bool) -> Callable[[Expr, tuple[Evaluator, ...]], Evaluator]:
+    """`and` (one False decides) and `or` (one True decides); undecided with a NULL it is NULL."""
 
-    def both(row: Row) -> Value:
-        first = left(row)
-        if first is False:
-            return False
-        second = right(row)
-        if second is False:
-            return False
-        return None if first is None or second is None else True
+    def make(_: Expr, args: tuple[Evaluator, ...]) -> Evaluator:
+        left, right = args
 
-    return both
+        def value(row: Row) -> Value:
+            first = left(row)
+            if first is decisive:
+                return decisive
+            second = right(row)
+            if second is decisive:
+                return decisive
+            return None if first is None or second is None else not decisive
 
+        return value
 
-def _or(_: Expr, args: tuple[Evaluator, ...]) -> Evaluator:
-    left, right = args
-
-    def either(row: Row) -> Value:
-        first = left(row)
-        if first is True:
-            return True
-        second = right(row)
-        if second is True:
-            return True
-        return None if first is None or second is None else False
-
-    return either
+    return make
 
 
 def _is_null(_: Expr, args: tuple[Evaluator, ...]) -> Evaluator:
@@ -416,8 +406,8 @@ def _case(_: Expr, args: tuple[Evaluator, ...]) -> Evaluator:
 
 
 _LAZY: dict[str, Callable[[Expr, tuple[Evaluator, ...]], Evaluator]] = {
-    "and": _and,
-    "or": _or,
+    "and": _junction(False),
+    "or": _junction(True),
     "is_null": _is_null,
     "in": _in,
     "between": _between,

@@ -59,6 +59,7 @@ def _worker(master: str, directory: Path) -> tuple[str, ...]:
 
 
 def _wait_for_workers(page: str, count: int) -> None:
+    """Ask the master again and again: that is the only way it tells who has reported."""
     end_s = time.monotonic() + _WAIT_S
     while time.monotonic() < end_s:
         try:

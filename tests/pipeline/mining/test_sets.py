@@ -14,10 +14,10 @@ from tests.pipeline.mining.frames import count_sets, messages
 SKUS = "payload.items[*].sku"
 
 
-def options(**more: object) -> MiningOptions:
-    caps = Caps(**{"count_min": 1, "stop_share": 1.0} | dict(more.pop("caps", {})))  # type: ignore
-    given = {"items": (SKUS,), "support_min": 0.0, "confidence_min": 0.0, "caps": caps} | more
-    return MiningOptions("shop", "sets", **given)  # type: ignore[arg-type]
+def options(*, caps: dict[str, Any] | None = None, **more: Any) -> MiningOptions:
+    bounds = Caps(**{"count_min": 1, "stop_share": 1.0} | (caps or {}))
+    given: dict[str, Any] = {"items": (SKUS,), "support_min": 0.0, "confidence_min": 0.0}
+    return MiningOptions("shop", "sets", caps=bounds, **given | more)
 
 
 def orders(spark: SparkSession, baskets: list[list[str]]) -> DataFrame:

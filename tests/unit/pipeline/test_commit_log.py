@@ -7,7 +7,7 @@ import pytest
 
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.lake.log import CommitLog
-from arauto.pipeline.lake.manifest import Commit, FileEntry, State, select
+from arauto.pipeline.lake.manifest import Commit, FileEntry, State, fold, select
 
 
 def _file(
@@ -123,6 +123,21 @@ def test_a_damaged_commit_is_named(tmp_path: Path) -> None:
     with pytest.raises(ArautoError, match=r"00001\.json") as caught:
         CommitLog(tmp_path, 1).state()
     assert caught.value.code is Code.LAKE_CORRUPT
+
+
+def test_a_lost_commit_is_told(tmp_path: Path) -> None:
+    log = CommitLog(tmp_path, 1)
+    for n in range(3):
+        log.commit(_batch(n, _file(f"f{n}")))
+    (tmp_path / "_commits" / f"{2:020d}.json").unlink()
+    with pytest.raises(ArautoError) as caught:
+        CommitLog(tmp_path, 1).state()
+    assert caught.value.code is Code.LAKE_CORRUPT
+
+
+def test_a_commit_cannot_remove_what_is_not_there() -> None:
+    with pytest.raises(ValueError, match="not there"):
+        fold(State(), Commit(number=1, made_ms=1, schema_version=1, removed=("a",)))
 
 
 def test_a_table_of_a_newer_program_is_refused(tmp_path: Path) -> None:

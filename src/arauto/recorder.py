@@ -10,20 +10,41 @@ from arauto.telemetry.intervals import Interval
 
 __all__ = ["Recorder"]
 
+#: Rows of a moment ago are followed by a sign of life this soon: readers then know that they have them all.
+_BUSY_S = 1.0
+
 
 class Recorder:
     """Best effort: the store counts and reports its own failures."""
 
     def __init__(self, journal: Journal, clock: Clock, heartbeat_interval_s: float) -> None:
+        self._journal = journal
         self._append = journal.append
         self._clock = clock
         self._heartbeat_interval_s = heartbeat_interval_s
+        self._look_s = min(_BUSY_S, heartbeat_interval_s)
+        self._beat_s = 0.0
+        self._seq_before = 0
+        """The newest row when the last sign of life was written."""
         self._timer: Timer | None = None
 
     def start(self) -> None:
-        """Write a row now and then, so that readers know that time has passed on this node."""
+        """Write a row now and then, so that readers know that time has passed on this node: every
+        second while others are written and once after them, else at the interval.
+        """
+        self._seq_before = self._journal.last_seq
+        self._beat_s = self._clock.monotonic_s()
         self._write(Kind.HEARTBEAT, b"{}")
-        self._timer = self._clock.call_later(self._heartbeat_interval_s, self.start)
+        self._timer = self._clock.call_later(self._look_s, self._look)
+
+    def _look(self) -> None:
+        # Our own row is one of them.
+        news = self._journal.last_seq > self._seq_before + 1
+        due_s = self._beat_s + self._heartbeat_interval_s
+        if news or self._clock.monotonic_s() >= due_s:
+            self.start()
+        else:
+            self._timer = self._clock.call_later(self._look_s, self._look)
 
     def stop(self) -> None:
         if self._timer is not None:

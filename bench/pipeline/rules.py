@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from arauto.correlation.compiler import compile_rule
 from arauto.correlation.document import load_rules
 from arauto.correlation.program import Program
-from arauto.pipeline.rules.stream import start_rules
+from arauto.pipeline.rules.stream import by_query, start_query
 from arauto.pipeline.schemas import JOURNAL
 from bench.pipeline.procs import cpu_s
 
@@ -92,7 +92,7 @@ def measure_rules(
     Args:
         spark: a session.
         directory: segments, as `write_journal` leaves them; the checkpoint goes beside it.
-        text: the rules.
+        text: rules of one query.
         warm_up: batches left out.
         copies: how many hubs have the rules; only one has traffic.
     """
@@ -115,10 +115,10 @@ def measure_rules(
         marks.append((time.monotonic(), cpu_s()))
 
     checkpoint = directory.parent / f"checkpoint-{time.monotonic_ns()}"
-    query = start_rules(spark, source, programs, checkpoint, count, available_now=True)
+    [(name, chosen)] = [(name, found) for name, found in by_query(programs).items() if found]
+    query = start_query(spark, source, name, chosen, checkpoint, count, available_now=True)
     query.awaitTermination()
     progress = [p for p in query.recentProgress if p.numInputRows]
-    # Spark counts a row once for every branch of the plan that reads it; the files know better.
     files = sorted(directory.glob("seg-*.parquet"))[warm_up : len(progress)]
     rows = float(sum(pq.read_metadata(file).num_rows for file in files))
     took_s = marks[len(progress) - 1][0] - marks[warm_up - 1][0]

@@ -39,6 +39,7 @@ def journal_stream(
     kinds: str = "",
     starting: str = "earliest",
     idle_s: int = 0,
+    settled: bool = False,
 ) -> DataFrame:
     """Journal rows within a second or two of their commit."""
     spark.dataSource.register(ArautoDataSource)
@@ -48,6 +49,7 @@ def journal_stream(
         "kinds": kinds,
         "startingOffsets": starting,
         "idleSeconds": str(idle_s),
+        "settled": str(settled).lower(),
     }
     if segments is not None:
         options["segments"] = str(segments)

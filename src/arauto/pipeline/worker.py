@@ -1,11 +1,13 @@
 """Work that goes on until it is told to stop, and starts again when it fails."""
 
+import time
 from collections.abc import Callable
 from threading import Event, Thread
 
 import structlog
+from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Worker"]
+__all__ = ["Worker", "stop_query"]
 
 _log = structlog.get_logger(__name__)
 
@@ -13,6 +15,9 @@ _FIRST_WAIT_S = 1.0
 _MOST_WAIT_S = 60.0
 #: A run that lasted this long counts as a success: the next failure is waited for shortly again.
 _STEADY_S = 120.0
+#: How long a stopping query may take to finish its batch.
+_PAUSE_WAIT_S = 15.0
+_PAUSE_LOOK_S = 0.05
 
 
 class Worker(Thread):
@@ -66,6 +71,14 @@ class Worker(Thread):
                 self._stop_event.wait(wait_s)
                 wait_s = min(wait_s * 2, _MOST_WAIT_S)
                 self._on_restart(self._label)
+
+
+def stop_query(query: StreamingQuery) -> None:
+    """Stop a query between two batches if it has a pause soon; what is cut off would be done again."""
+    end_s = time.monotonic() + _PAUSE_WAIT_S
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < end_s:
+        time.sleep(_PAUSE_LOOK_S)
+    query.stop()
 
 
 def _first_line(error: Exception) -> str:

@@ -150,12 +150,12 @@ class World:
 
     def rules_started(self) -> bool:
         """Whether the rules know where they began; what comes later is theirs."""
-        return (self.lake / "_checkpoints" / "rules" / "v1" / "offsets" / "0").exists()
+        return (self.lake / "_checkpoints" / "rules" / "v2" / "offsets" / "0").exists()
 
     def rules_watermark_ms(self) -> int:
         """How far time has come for the rules, in their last finished batch: all before that is decided and
         published."""
-        checkpoint = self.lake / "_checkpoints" / "rules" / "v1"
+        checkpoint = self.lake / "_checkpoints" / "rules" / "v2"
         done = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")]
         if not done:
             return 0

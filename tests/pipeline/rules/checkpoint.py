@@ -8,7 +8,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from arauto.pipeline.rules.stream import PLAN_VERSION
+from arauto.pipeline.rules.stream import PLAN_VERSION, QUERIES
 from arauto.pipeline.session import open_spark
 from tests.pipeline.rules.support import heartbeat, message, programs, run_stream, write_rows
 
@@ -66,9 +66,9 @@ def _write() -> None:
             run_stream(spark, base / "in", programs(RULES), base / "checkpoint")
         KEPT.mkdir(exist_ok=True)
         with tarfile.open(KEPT / f"v{PLAN_VERSION}.tar.gz", "w:gz") as kept:
-            kept.add(
-                base / "checkpoint" / f"v{PLAN_VERSION}", f"v{PLAN_VERSION}", filter=_anonymous
-            )
+            for query in QUERIES:
+                inside = f"{query}/v{PLAN_VERSION}"
+                kept.add(base / "checkpoint" / inside, inside, filter=_anonymous)
 
 
 def _anonymous(item: tarfile.TarInfo) -> tarfile.TarInfo | None:

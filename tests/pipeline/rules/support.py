@@ -17,7 +17,7 @@ from arauto.correlation.matcher import advance
 from arauto.correlation.program import Match, Program
 from arauto.correlation.rows import event_of
 from arauto.pipeline.rules.output import match_row
-from arauto.pipeline.rules.stream import start_rules
+from arauto.pipeline.rules.stream import PLAN_VERSION, by_query, start_query
 from arauto.pipeline.schemas import JOURNAL
 
 __all__ = [
@@ -175,7 +175,8 @@ def write_rows(directory: Path, batches: Iterable[Sequence[dict[str, Any]]]) -> 
 def run_stream(
     spark: SparkSession, directory: Path, compiled: Iterable[Program], checkpoint: Path
 ) -> list[tuple[Any, ...]]:
-    """Read all files that are new since the checkpoint, one a batch; the matches, in order of batches."""
+    """Read all files that are new since the checkpoint, one a batch; the matches, in order of batches. Rules
+    of both queries run one query after the other."""
     source = (
         spark.readStream.schema(JOURNAL).option("maxFilesPerTrigger", 1).parquet(str(directory))
     )
@@ -184,8 +185,11 @@ def run_stream(
     def keep(frame: DataFrame, _batch_id: int) -> None:
         found.extend(tuple(row) for row in frame.collect())
 
-    query = start_rules(spark, source, compiled, checkpoint, keep, available_now=True)
-    query.awaitTermination()
+    for name, chosen in by_query(compiled).items():
+        if chosen:
+            place = checkpoint / name / f"v{PLAN_VERSION}"
+            query = start_query(spark, source, name, chosen, place, keep, available_now=True)
+            query.awaitTermination()
     return found
 
 

@@ -50,7 +50,7 @@ def test_batches_of_a_new_checkpoint_are_new_though_their_numbers_were_used(
         options = SinkOptions(url=node.url, token=TOKEN)
         for number, id in enumerate(("one", "two")):
             frame = spark.createDataFrame([tuple(_match(number).values())], MATCHES)
-            Delivery(table, options, (), _checkpoint(tmp_path / id, id))(frame, 0)
+            Delivery("rules", table, options, (), _checkpoint(tmp_path / id, id))(frame, 0)
     assert sorted(row.id for row in table.read().collect()) == ["id0", "id1"]
 
 
@@ -69,7 +69,8 @@ def test_a_batch_delivered_twice_is_there_once_and_refusals_stop_nothing(
         node.put("/v1/hubs/shop", {})
         options = SinkOptions(url=node.url, token=TOKEN, refused_max=1_000)
         checkpoint = _checkpoint(tmp_path / "c1", "one")
-        delivery = Delivery(lake.table("matches"), options, tuple(programs(_RULE)), checkpoint)
+        table, chosen = lake.table("matches"), tuple(programs(_RULE))
+        delivery = Delivery("rules", table, options, chosen, checkpoint)
         frame = spark.createDataFrame([tuple(row.values()) for row in rows], MATCHES)
         delivery(frame, 0)
         delivery(frame, 0)

@@ -48,7 +48,7 @@ def _subject(program: Program, key: str = "[]") -> str:
     return f"{state_ref(program)}{SEPARATOR}{key}"
 
 
-def _event(subject: str, at_ms: int, bits: int, program: Program) -> Row:
+def _event(subject: str, at_ms: int, bits: int, program: Program, *, settled_ms: int = 0) -> Row:
     body = {
         "ms": at_ms,
         "node": "n1",
@@ -56,6 +56,7 @@ def _event(subject: str, at_ms: int, bits: int, program: Program) -> Row:
         "bits": bits,
         "nums": [None] * len(program.nums),
         "texts": [None] * len(program.texts),
+        "settled_ms": settled_ms,
     }
     return Row(subject=subject, packed=msgspec.json.encode(body).decode())
 
@@ -78,6 +79,26 @@ def test_a_sequence_matches_once_the_watermark_has_passed_it() -> None:
     assert _rules(tester.setWatermark(4_000)) == ["pair"]
     assert tester.peekValueState(STATE_NAME, subject) is None
     assert _timers(tester, subject) == []
+
+
+def test_what_the_source_knows_to_be_complete_is_matched_without_waiting_for_the_watermark() -> (
+    None
+):
+    [pair] = programs(_PAIR)
+    tester, subject = _tester(pair), _subject(pair)
+    tester.setWatermark(1_000)
+    first = _event(subject, 2_000, 1, pair, settled_ms=3_500)
+    second = _event(subject, 3_000, 2, pair, settled_ms=3_500)
+    assert _rules(tester.test(subject, [second, first])) == ["pair"]
+    # What follows at the very time up to which rows are complete has to wait.
+    rest = [
+        _event(subject, at_ms, at_ms // 4_000, pair, settled_ms=4_000) for at_ms in (3_999, 4_000)
+    ]
+    assert tester.test(subject, rest) == []
+    # Time never goes back for a key, though timers go by the watermark.
+    late = _event(subject, 3_200, 1, pair)
+    [told] = tester.test(subject, [late])
+    assert (told["id"], told["payload"]) == (None, "1")
 
 
 def test_a_hold_fires_by_timer_when_nothing_more_comes() -> None:

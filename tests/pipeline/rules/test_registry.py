@@ -8,7 +8,7 @@ from arauto.pipeline.node_api import CorrelationRecord
 from arauto.pipeline.rules import compile as compiling
 from arauto.pipeline.rules import registry
 from arauto.pipeline.rules.compile import by_ref, state_ref, takes_window
-from arauto.pipeline.rules.registry import rule_set
+from arauto.pipeline.rules.registry import kinds_of, rule_set
 from arauto.pipeline.rules.reload import GAP_S, GATHER_S, look, restarted
 from tests.pipeline.rules.support import RULES, programs
 
@@ -32,7 +32,8 @@ def test_one_bad_rule_does_not_keep_others_from_running() -> None:
 
 def test_the_kinds_of_rows_that_rules_need_include_heartbeats() -> None:
     ends = _TEXT.format(name="b").replace("match", "from: {kinds: [session_end]}\nmatch")
-    assert rule_set([_record("a"), _record("b", text=ends)]).kinds == (1, 3, 8)
+    found = rule_set([_record("a"), _record("b", text=ends)])
+    assert kinds_of(found.programs) == (1, 3, 8)
 
 
 def test_rules_beyond_the_most_are_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:

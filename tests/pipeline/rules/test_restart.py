@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from arauto.pipeline.rules.stream import PLAN_VERSION
+from arauto.pipeline.rules.stream import PLAN_VERSION, RULES
 from tests.pipeline.rules import checkpoint
 from tests.pipeline.rules.support import heartbeat, message, programs, run_stream, write_rows
 
@@ -47,16 +47,16 @@ def test_rules_that_stay_go_on_and_new_versions_start_clean(
     first = programs("---".join((_pair("stays"), _pair("changes"), _pair("goes"), _COUNT)))
     assert run_stream(spark, inbox, first, progress) == []
 
-    # A run without any rule loses nothing of the state either.
+    # A run without them loses nothing of the state either.
     write_rows(inbox, [[_step(3, 30, 3)]])
-    assert run_stream(spark, inbox, [], progress) == []
+    assert run_stream(spark, inbox, programs(_pair("between")), progress) == []
 
     write_rows(inbox, [[_step(4, 40, 2)], [heartbeat(5, 200_000)]])
     second = programs("---".join((_pair("stays"), _pair("changes", 2), _pair("new"), _COUNT)))
     found = run_stream(spark, inbox, second, progress)
-    # `counted` saw rows 1 and 4; row 3 came while it was not there.
+    # The other query stood still meanwhile, and `counted` sees row 3 now.
     assert sorted((row[3], row[11]) for row in found) == [
-        ("counted", '{"n":2}'),
+        ("counted", '{"n":3}'),
         ("stays", '{"n":"1"}'),
     ]
 
@@ -65,9 +65,8 @@ def test_rules_that_stay_go_on_and_new_versions_start_clean(
     assert run_stream(spark, inbox, second, progress) == []
     kept = (
         spark.read.format("statestore")
-        .option("operatorId", "1")
         .option("stateVarName", "rule")
-        .load(str(progress / "v1"))
+        .load(str(progress / RULES / f"v{PLAN_VERSION}"))
     )
     assert kept.count() == 0
 
@@ -82,7 +81,7 @@ def test_rules_of_one_path_only_fire_all_the_same(spark: SparkSession, tmp_path:
         assert [(row[3], row[9]) for row in found] == [(rule, 2)]
 
 
-@pytest.mark.parametrize("version", [1])
+@pytest.mark.parametrize("version", [2])
 def test_the_checkpoint_of_a_release_starts_and_its_rules_go_on(
     spark: SparkSession, tmp_path: Path, version: int
 ) -> None:

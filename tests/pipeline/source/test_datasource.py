@@ -100,6 +100,14 @@ def test_only_the_kinds_asked_for_are_read(spark: SparkSession, feed: Feed) -> N
     assert _places(_batch(spark, feed, kinds="8")) == [("n1", 2)]
 
 
+def test_rows_tell_up_to_when_they_are_complete(spark: SparkSession, any_feed: Feed) -> None:
+    any_feed.write(message(1), message(7))
+    any_feed.write(message(5), node="n2")
+    # Node n2 may still write what happened after its last row.
+    rows = _batch(spark, any_feed, settled="true").collect()
+    assert {(row.node, row.settled_ms) for row in rows} == {("n1", T0 + 5_000), ("n2", T0 + 5_000)}
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

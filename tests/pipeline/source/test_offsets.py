@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arauto.errors import ArautoError, Code
-from arauto.pipeline.source.offsets import IdlePace, Place, latest, parse_starting, ranges
+from arauto.pipeline.source.offsets import (
+    IdlePace,
+    Place,
+    latest,
+    parse_starting,
+    ranges,
+    settled_ms,
+)
 
 _SEQ = st.integers(0, 500)
 
@@ -72,3 +79,20 @@ def test_in_a_long_silence_heartbeats_are_gathered_until_something_happens() -> 
 def test_without_an_interval_nothing_is_held_back() -> None:
     pace = IdlePace(every_s=0, eager_s=0)
     assert not any(pace.holds_back(news=False, now_s=now) for now in range(9))
+
+
+@pytest.mark.parametrize(
+    ("last_ms", "expected"),
+    [
+        ([], 0),
+        ([70_000], 70_000),
+        ([70_000, 69_000, 69_500], 69_000),
+        # One that is gone, and one that never wrote, are not waited for.
+        ([70_000, 69_000, 39_999, 0], 69_000),
+        ([70_000, 40_000], 40_000),
+    ],
+)
+def test_rows_are_complete_up_to_the_slowest_node_that_is_alive(
+    last_ms: list[int], expected: int
+) -> None:
+    assert settled_ms(last_ms) == expected

@@ -160,7 +160,8 @@ def picture(pipeline: "Pipeline", metrics: "PipelineMetrics") -> Table:
                 _known(value.get("backlog_rows", -1), ""),
                 _known(value.get("watermark_lag_seconds", -1), " s"),
             ]
-        said = f"{len(pipeline.rules.programs)} rules" if name == "rules" else ""
+        rules = pipeline.rules.get(name)
+        said = "" if rules is None else "1 rule" if rules == 1 else f"{rules or 'no'} rules"
         note = Text(worker.failure, style="red") if worker.failure else Text(said, style="dim")
         table.add_row(name, *cells, f"{value.get('restarts_total', 0):,.0f}", note)
     return table

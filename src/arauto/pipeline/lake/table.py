@@ -35,6 +35,10 @@ class Written:
     def rows(self) -> int:
         return sum(file.rows for file in self.files)
 
+    def discard(self) -> None:
+        """Take it off the disk again, because it is not to be committed."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
 
 class Table:
     """One table of a lake."""

@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame
 from arauto.correlation.matcher import advance
 from arauto.correlation.matches import event_match
 from arauto.correlation.program import Event, Match, Program
-from arauto.pipeline.rules.compile import by_ref, events, packed, takes_window
+from arauto.pipeline.rules.compile import events, packed
 from arauto.pipeline.rules.output import MATCHES, arrow_matches, match_row
 from arauto.pipeline.rules.packing import split_subject, unpack
+from arauto.pipeline.rules.stream import COUNTS, RULES, by_query
 from arauto.pipeline.rules.windows import totals, totals_matches
 
 __all__ = ["matches_batch"]
@@ -34,11 +35,10 @@ def matches_batch(rows: DataFrame, programs: Iterable[Program], *, until_ms: int
     Raises:
         ArautoError: BAD_RULE if there are too many rules.
     """
-    refs = by_ref(programs)
+    chosen = by_query(programs)
+    windowed, others = chosen[COUNTS], chosen[RULES]
     # An event at `until_ms` may still have others at the same time to come.
     past = rows.where(F.unix_millis("ts") < until_ms)
-    windowed = {ref: program for ref, program in refs.items() if takes_window(program)}
-    others = {ref: program for ref, program in refs.items() if ref not in windowed}
     ended = totals(events(past, windowed)).where(F.col("end_ms") <= until_ms)
     ordered = (
         packed(events(past, others))
@@ -50,7 +50,7 @@ def matches_batch(rows: DataFrame, programs: Iterable[Program], *, until_ms: int
     def match(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for subject, found in groupby(_rows(batches), key=itemgetter(0)):
             ref, key = split_subject(subject)
-            ordered_events = (unpack(text) for _, text in found)
+            ordered_events = (unpack(text)[0] for _, text in found)
             made = _matches(others[ref], key, ordered_events, until_ms)
             yield from _batched(others[ref], made)
 

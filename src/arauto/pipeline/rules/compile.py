@@ -17,6 +17,7 @@ from arauto.correlation.expression import walk
 from arauto.correlation.program import Program
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.rules.packing import SEPARATOR
+from arauto.pipeline.source.datasource import SETTLED
 
 __all__ = [
     "RULES_MAX",
@@ -122,14 +123,13 @@ def events(rows: DataFrame, programs: Mapping[str, Program]) -> DataFrame:
     purpose.
     """
     hubs = sorted({program.hub for program in programs.values()})
-    if not programs:
-        # Spark then does not read the source for this branch; the other one moves the watermark.
-        rows = rows.where(F.lit(False))
+    settled = F.col(SETTLED) if SETTLED in rows.columns else F.lit(0).cast("bigint")
     found = decode(rows, hubs).select(
         # Outer: an inner explode lets Spark skip rows without events before it looks at their time.
         "ts",
         "node",
         "seq",
+        settled.alias(SETTLED),
         F.explode_outer(_elements(programs, hubs)).alias("event"),
     )
     return found.where("event IS NOT NULL").select(
@@ -139,6 +139,7 @@ def events(rows: DataFrame, programs: Mapping[str, Program]) -> DataFrame:
         F.unix_millis("ts").alias("ms"),
         "node",
         "seq",
+        SETTLED,
         "event.bits",
         "event.nums",
         "event.texts",
@@ -154,7 +155,7 @@ def packed(found: DataFrame) -> DataFrame:
     text, because JSON has no infinity. `packing.py` reads this.
     """
     nums = F.transform("nums", lambda number: number.cast("string"))
-    body = F.struct("ms", "node", "seq", "bits", nums.alias("nums"), "texts")
+    body = F.struct("ms", "node", "seq", "bits", nums.alias("nums"), "texts", SETTLED)
     subject = F.concat(F.col("rule_ref"), F.lit(SEPARATOR), F.col("key"))
     return found.select(
         subject.alias("subject"), F.to_json(body).alias("packed"), "ms", "node", "seq"

@@ -1,35 +1,40 @@
-"""What becomes of matches: a row each in the table `matches`, and a message each on the rule's channel.
+"""What becomes of matches: a message each on the rule's channel, and a row each in the table `matches`.
 
-Both can be done twice without harm: the table knows the batch's number, the node the message's id. So a batch
-that was interrupted anywhere is simply done again.
+Both can be done twice without harm: the node knows the message's id, the table the batch's number. So a batch
+that was interrupted anywhere is simply done again. One job does it all, since an alert waits for every
+job before it: rows are published and written as they pass.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyspark.sql.functions as F
 import structlog
+from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame
 
 from arauto.correlation.program import Program
 from arauto.model import JSON
 from arauto.pipeline.archive.bronze import batches_of
 from arauto.pipeline.lake.table import Table
-from arauto.pipeline.rules.stream import QUERY
+from arauto.pipeline.rules.output import MATCHES
 from arauto.pipeline.sink.options import SinkOptions
-from arauto.pipeline.sink.writer import Counts, publish_batches
+from arauto.pipeline.sink.writer import Counts, Publisher
 
-__all__ = ["Delivery", "messages"]
+__all__ = ["Delivery", "Outcome", "marked"]
 
 _log = structlog.get_logger(__name__)
 
-_COUNTS = "published bigint, repeated bigint, refused bigint, looped bigint, first_refusal string"
+_HEADERS = "headers"
+#: What goes to the node.
+_MESSAGE = ["hub", "channel", "payload", "id", _HEADERS]
 
 
-def messages(matches: DataFrame, programs: Iterable[Program]) -> DataFrame:
-    """Matches as the publishing sink takes them.
+def marked(matches: DataFrame, programs: Iterable[Program]) -> DataFrame:
+    """Matches with the headers of their messages.
 
     A rule that looks at messages of the pipeline marks what it makes of them as second-hand, and no
     rule looks at those: rules can build on others, and cannot feed themselves.
@@ -40,15 +45,39 @@ def messages(matches: DataFrame, programs: Iterable[Program]) -> DataFrame:
     if second_hand:
         hops = F.create_map(F.lit("x-rule"), ref, F.lit("x-hops"), F.lit("1"))
         mark = F.when(ref.isin(*second_hand), hops).otherwise(mark)
-    return matches.select(
-        "hub", "channel", "payload", F.lit(JSON).alias("content_type"), "id", mark.alias("headers")
-    )
+    return matches.select(*MATCHES.names, mark.alias(_HEADERS))
+
+
+@dataclass
+class Outcome:
+    """What became of the rows of a batch."""
+
+    published: Counts = field(default_factory=Counts)
+    left_out: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Events that no match was looked for in, by hub and rule."""
+
+    def add(self, more: "Outcome") -> None:
+        self.published.add(more.published)
+        for rule, events in more.left_out.items():
+            self.left_out[rule] = self.left_out.get(rule, 0) + events
+
+
+class _Sum(AccumulatorParam[Outcome]):
+    """Adds what the tasks report. A task that is run again may report again: this is for the log."""
+
+    def zero(self, value: Outcome) -> Outcome:
+        return Outcome()
+
+    def addInPlace(self, value1: Outcome, value2: Outcome) -> Outcome:
+        value1.add(value2)
+        return value1
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """Delivers the matches of a batch; given to `start_rules`."""
+    """Delivers the matches of a query's batch; given to `start_query`."""
 
+    query: str
     table: Table
     sink: SinkOptions
     programs: tuple[Program, ...]
@@ -57,43 +86,54 @@ class Delivery:
 
     def __call__(self, matches: DataFrame, batch_id: int) -> None:
         """Raises ArautoError if the node cannot be reached, so that Spark does the batch again."""
-        # The frame is the stateful operators' output: it is computed once, and all of it.
-        kept = matches.persist()
-        try:
-            if kept.count():
-                matches = kept.where("id IS NOT NULL")
-                query = batches_of(QUERY, self.checkpoint)
-                self.table.append(matches, query=query, batch_id=batch_id)
-                self._publish(matches)
-                self._tell_dropped(kept)
-        finally:
-            kept.unpersist()
-
-    def _tell_dropped(self, kept: DataFrame) -> None:
-        lost = kept.where("id IS NULL").groupBy("hub", "rule").agg(F.sum("payload").alias("events"))
-        for row in lost.collect():
-            _log.warning(
-                "events were left out: they came late, or a key had more than its buffer holds",
-                hub=row["hub"],
-                rule=row["rule"],
-                events=int(row["events"]),
-            )
-
-    def _publish(self, matches: DataFrame) -> None:
-        options = self.sink
+        outcome = matches.sparkSession.sparkContext.accumulator(Outcome(), _Sum())
+        options = replace(self.sink, content_type=JSON)
 
         def publish(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            counts = publish_batches(iter(batches), options)
-            yield pa.RecordBatch.from_pylist([vars(counts)])
+            mine = Outcome()
+            with Publisher(options, mine.published) as publisher:
+                for batch in batches:
+                    found = _matches_of(batch, mine)
+                    publisher.publish(found.select(_MESSAGE))
+                    yield found.select(MATCHES.names)
+            outcome.add(mine)
 
-        total = Counts()
-        for row in messages(matches, self.programs).mapInArrow(publish, _COUNTS).collect():
-            total.add(Counts(**row.asDict()))
-        if total.refused or total.looped:
-            _log.warning(
-                "matches were refused",
-                published=total.published + total.repeated,
-                refused=total.refused,
-                looped=total.looped,
-                first=total.first_refusal,
-            )
+        passed = marked(matches, self.programs).mapInArrow(publish, MATCHES)
+        name = batches_of(self.query, self.checkpoint)
+        if self.table.is_committed(name, batch_id):
+            # The table has them; the frame is evaluated all the same, since the rules' memory is made by it.
+            passed.write.format("noop").mode("overwrite").save()
+        else:
+            written = self.table.write(passed, name, batch_id)
+            if written.rows:
+                self.table.commit(written, name, batch_id)
+            else:
+                written.discard()
+        _tell(outcome.value)
+
+
+def _matches_of(batch: pa.RecordBatch, outcome: Outcome) -> pa.RecordBatch:
+    """The rows of a batch that are matches; the others, which have no id, are counted."""
+    is_match = pc.is_valid(batch["id"])
+    for row in batch.filter(pc.invert(is_match)).select(["hub", "rule", "payload"]).to_pylist():
+        outcome.add(Outcome(left_out={(row["hub"], row["rule"]): int(row["payload"])}))
+    return batch.filter(is_match)
+
+
+def _tell(outcome: Outcome) -> None:
+    for (hub, rule), events in sorted(outcome.left_out.items()):
+        _log.warning(
+            "events were left out: they came late, or a key had more than its buffer holds",
+            hub=hub,
+            rule=rule,
+            events=events,
+        )
+    counts = outcome.published
+    if counts.refused or counts.looped:
+        _log.warning(
+            "matches were refused",
+            published=counts.published + counts.repeated,
+            refused=counts.refused,
+            looped=counts.looped,
+            first=counts.first_refusal,
+        )

@@ -17,6 +17,7 @@ class _Packed(msgspec.Struct):
     nums: list[str | None]
     texts: tuple[str | None, ...]
     node: str = ""
+    settled_ms: int = 0
 
 
 _decode = msgspec.json.Decoder(_Packed).decode
@@ -28,8 +29,9 @@ def split_subject(subject: str) -> tuple[str, str]:
     return ref, key
 
 
-def unpack(text: str) -> Event:
-    """The event of a row."""
+def unpack(text: str) -> tuple[Event, int]:
+    """The event of a row, and the time in milliseconds before which no other will come (0 = not known)."""
     found = _decode(text)
     nums = tuple([None if number is None else float(number) for number in found.nums])
-    return Event(found.ms, found.node, found.seq, found.bits, nums, found.texts)
+    event = Event(found.ms, found.node, found.seq, found.bits, nums, found.texts)
+    return event, found.settled_ms

@@ -60,11 +60,16 @@ class RuleProcessor(StatefulProcessor):
         if program is None:
             return iter(())
         # (subject, packed): by place, since looking a name up takes longer.
-        events = [unpack(row[1]) for row in rows]
+        events: list[Event] = []
+        settled_ms = 0
+        for row in rows:
+            event, settled_ms = unpack(row[1])
+            events.append(event)
         if program.path == "stateless":
             fired = [event_match(program, subject_key, event) for event in events if event.bits & 1]
             return _rows(program, fired)
-        return self._advance(program, subject_key, events, timerValues.getCurrentWatermarkInMs())
+        watermark_ms = timerValues.getCurrentWatermarkInMs()
+        return self._advance(program, subject_key, events, watermark_ms, settled_ms=settled_ms)
 
     # Spark passes these by keyword: the names are its own.
     def handleExpiredTimer(
@@ -93,11 +98,17 @@ class RuleProcessor(StatefulProcessor):
         events: list[Event],
         watermark_ms: int,
         *,
+        settled_ms: int = 0,
         fired_ms: int = 0,
     ) -> Iterator[Row]:
+        """Let the matcher look at a key.
+
+        Spark's watermark is that of the batch before. Where the source knows that nothing older can come,
+        what this batch brought is decided at once. Timers are Spark's, and go by its watermark.
+        """
         kept = self._state.get()
         timer_ms, packed = (kept[0], bytes(kept[1])) if kept is not None else (0, None)
-        outcome = advance(program, key, packed, events, watermark_ms)
+        outcome = advance(program, key, packed, events, max(watermark_ms, settled_ms))
         wanted_ms = 0
         if outcome.state is not None:
             wanted_ms = _timer_ms(timer_ms, outcome.deadline_ms, watermark_ms)

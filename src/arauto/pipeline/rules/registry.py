@@ -11,7 +11,7 @@ from arauto.pipeline.node_api import CorrelationRecord
 from arauto.pipeline.rules.compile import RULES_MAX
 from arauto.storage.base import Kind
 
-__all__ = ["Fingerprint", "RuleSet", "rule_set"]
+__all__ = ["Fingerprint", "RuleSet", "kinds_of", "rule_set"]
 
 #: (hub, id) and the version of what the node holds under it. Equal fingerprints, equal rules.
 Fingerprint = frozenset[tuple[str, str, str]]
@@ -26,11 +26,11 @@ class RuleSet:
     problems: Mapping[str, str] = field(default_factory=dict)
     """Why a rule ("hub/id") does not run. One bad rule does not keep the others from running."""
 
-    @property
-    def kinds(self) -> tuple[int, ...]:
-        """The kinds of journal rows that these rules need: what they look at, and heartbeats."""
-        looked_at = {kind for program in self.programs for kind in program.kinds}
-        return tuple(sorted(looked_at | {int(Kind.HEARTBEAT)}))
+
+def kinds_of(programs: Iterable[Program]) -> tuple[int, ...]:
+    """The kinds of journal rows that rules need: what they look at, and heartbeats."""
+    looked_at = {kind for program in programs for kind in program.kinds}
+    return tuple(sorted(looked_at | {int(Kind.HEARTBEAT)}))
 
 
 def rule_set(records: Iterable[CorrelationRecord]) -> RuleSet:

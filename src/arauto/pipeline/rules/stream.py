@@ -1,8 +1,9 @@
-"""The rules query: journal rows in, matches out, for all rules of all hubs.
+"""The rules' queries: journal rows in, matches out, for all rules of all hubs.
 
-The plan has the same shape whatever the rules are: one aggregation for rules that count within windows, one
-`transformWithState` for all others, and their union. So a query whose rules changed starts from the
-checkpoint of the one before, and each rule that did not change goes on where it was.
+There are two, each with a plan of one shape whatever the rules are: `counts` is one aggregation for rules
+that count within windows, `rules` one `transformWithState` for all others. So a query whose rules changed
+starts from the checkpoint of the one before, and each rule that did not change goes on where it was. A
+query without rules does not run, and costs nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,36 +19,34 @@ from arauto.pipeline.rules.output import MATCHES
 from arauto.pipeline.rules.processor import RuleProcessor
 from arauto.pipeline.rules.windows import totals, totals_matches
 
-__all__ = ["PLAN_VERSION", "QUERY", "OnBatch", "matches_stream", "start_rules"]
+__all__ = ["COUNTS", "PLAN_VERSION", "QUERIES", "RULES", "OnBatch", "by_query", "start_query"]
 
-#: Part of the checkpoint's directory (`rules/v1`): grows when the plan's shape or a stateful schema changes.
-PLAN_VERSION = 1
-QUERY = "rules"
+#: Part of the checkpoint's directory (`rules/v2`): grows when a plan's shape or a stateful schema changes.
+PLAN_VERSION = 2
+RULES, COUNTS = QUERIES = ("rules", "counts")
+
+_POOL = "rules"
 
 OnBatch = Callable[[DataFrame, int], None]
 
 
-def matches_stream(
-    source: DataFrame, programs: Mapping[str, Program], *, watermark_s: float = 5.0
-) -> DataFrame:
-    """The matches in a stream of journal rows, with the columns of the table `matches`."""
-    rows = source.withWatermark("ts", f"{round(watermark_s * 1_000)} milliseconds")
-    windowed = {ref: program for ref, program in programs.items() if takes_window(program)}
-    others = {ref: program for ref, program in programs.items() if ref not in windowed}
-    counted = totals_matches(totals(events(rows, windowed)), windowed)
-    matched = (
-        packed(events(rows, others))
-        .select("subject", "packed")
-        .groupBy("subject")
-        .transformWithState(RuleProcessor(others), MATCHES, "Append", "EventTime")
-    )
-    return counted.union(matched.select(*MATCHES.names))
+def by_query(programs: Iterable[Program]) -> Mapping[str, Mapping[str, Program]]:
+    """The programs of each query, by the name of their state.
+
+    Raises:
+        ArautoError: BAD_RULE if there are too many rules.
+    """
+    found: dict[str, dict[str, Program]] = {query: {} for query in QUERIES}
+    for ref, program in by_ref(programs).items():
+        found[COUNTS if takes_window(program) else RULES][ref] = program
+    return found
 
 
-def start_rules(
+def start_query(
     spark: SparkSession,
     source: DataFrame,
-    programs: Iterable[Program],
+    query: str,
+    programs: Mapping[str, Program],
     checkpoint: Path,
     on_batch: OnBatch,
     *,
@@ -55,31 +54,29 @@ def start_rules(
     watermark_s: float = 5.0,
     available_now: bool = False,
 ) -> StreamingQuery:
-    """Start the query.
+    """Start one of the queries.
 
     Args:
         source: a streaming frame of journal rows.
-        programs: all rules that are to run.
-        checkpoint: the directory above the versions of the plan.
+        query: which.
+        programs: its rules, as `by_query` gives them.
+        checkpoint: its own directory.
         on_batch: gets the matches of a batch, and the batch's number. May be called again with the same.
-            May evaluate the frame only once: it is the stateful operators' own output.
+            Must evaluate the frame once: it is the stateful operators' own output.
         interval_s: how often to look for new rows.
         watermark_s: how late a row may come.
         available_now: end when all that is there has been read.
-
-    Raises:
-        ArautoError: BAD_RULE if there are too many rules.
     """
-    found = matches_stream(source, by_ref(programs), watermark_s=watermark_s)
-    versioned = checkpoint / f"v{PLAN_VERSION}"
-    settle(versioned)
+    rows = source.withWatermark("ts", f"{round(watermark_s * 1_000)} milliseconds")
+    found = _counted(rows, programs) if query == COUNTS else _matched(rows, programs)
+    settle(checkpoint)
     # Queries of one driver share its cores by pools; the name of this thread's pool goes to the query.
-    spark.sparkContext.setLocalProperty("spark.scheduler.pool", QUERY)
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
     try:
         writer = (
-            found.writeStream.queryName(QUERY)
+            found.writeStream.queryName(query)
             .outputMode("append")
-            .option("checkpointLocation", str(versioned))
+            .option("checkpointLocation", str(checkpoint))
             .foreachBatch(on_batch)
         )
         if available_now:
@@ -87,3 +84,17 @@ def start_rules(
         return writer.trigger(processingTime=f"{round(interval_s * 1_000)} milliseconds").start()
     finally:
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
+
+
+def _counted(rows: DataFrame, programs: Mapping[str, Program]) -> DataFrame:
+    return totals_matches(totals(events(rows, programs)), programs)
+
+
+def _matched(rows: DataFrame, programs: Mapping[str, Program]) -> DataFrame:
+    matched = (
+        packed(events(rows, programs))
+        .select("subject", "packed")
+        .groupBy("subject")
+        .transformWithState(RuleProcessor(programs), MATCHES, "Append", "EventTime")
+    )
+    return matched.select(*MATCHES.names)

@@ -25,7 +25,7 @@ from arauto.pipeline.sink.rows import LoopError, rows_of, to_message
 if TYPE_CHECKING:
     from pyarrow import RecordBatch  # type: ignore[import-untyped]
 
-__all__ = ["ArrowBatchWriter", "ArrowStreamWriter", "Counts", "publish_batches"]
+__all__ = ["ArrowBatchWriter", "ArrowStreamWriter", "Counts", "Publisher"]
 
 _log = logging.getLogger(__name__)
 
@@ -72,22 +72,42 @@ class Counts(WriterCommitMessage):
             )
 
 
-def publish_batches(batches: Iterator["RecordBatch"], options: SinkOptions) -> Counts:
-    """Publish what an executor gets.
+class Publisher:
+    """Publishes what an executor gets, batch by batch. Connects when there is something to publish.
 
-    Raises:
-        ArautoError: NODE_UNREACHABLE and whatever else may pass, after retries; ADMIN_DENIED; BAD_FIELD if
-            more than `maxRefused` rows were refused.
+    Args:
+        options: the sink's.
+        counts: told what became of the rows.
     """
-    counts = Counts()
-    retry = Retry(attempts_max=_ATTEMPTS_MAX, total_s=options.retry_s)
-    with NodeApi(options.url, options.token, retry=retry) as api:
-        for batch in batches:
-            for hub, messages in _by_hub(batch, options, counts).items():
-                _publish(api, hub, messages, counts)
-                counts.check(options.refused_max)
-            counts.check(options.refused_max)
-    return counts
+
+    def __init__(self, options: SinkOptions, counts: Counts) -> None:
+        self._options = options
+        self._counts = counts
+        self._api: NodeApi | None = None
+
+    def __enter__(self) -> "Publisher":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._api is not None:
+            self._api.close()
+
+    def publish(self, batch: "RecordBatch") -> None:
+        """Publish the rows of a batch, in order.
+
+        Raises:
+            ArautoError: NODE_UNREACHABLE and whatever else may pass, after retries; ADMIN_DENIED; BAD_FIELD
+                if more than `maxRefused` rows were refused.
+        """
+        if not batch.num_rows:
+            return
+        if self._api is None:
+            retry = Retry(attempts_max=_ATTEMPTS_MAX, total_s=self._options.retry_s)
+            self._api = NodeApi(self._options.url, self._options.token, retry=retry)
+        for hub, messages in _by_hub(batch, self._options, self._counts).items():
+            _publish(self._api, hub, messages, self._counts)
+            self._counts.check(self._options.refused_max)
+        self._counts.check(self._options.refused_max)
 
 
 def _by_hub(
@@ -133,7 +153,11 @@ class _Writing:
         self._options = options
 
     def write(self, iterator: Iterator["RecordBatch"]) -> WriterCommitMessage:
-        return publish_batches(iterator, self._options)
+        counts = Counts()
+        with Publisher(self._options, counts) as publisher:
+            for batch in iterator:
+                publisher.publish(batch)
+        return counts
 
     def _finish(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         counts = Counts()

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow  # type: ignore[import-untyped]
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -25,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructType
 
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.schemas import JOURNAL
@@ -41,10 +42,13 @@ from arauto.pipeline.source.offsets import (
     ranges,
 )
 
-__all__ = ["ArautoDataSource", "SourceOptions"]
+__all__ = ["SETTLED", "WITH_SETTLED", "ArautoDataSource", "SourceOptions"]
 
+#: With the option `settled`, one more column: rows older than this (in milliseconds) come in no later batch.
+SETTLED = "settled_ms"
+WITH_SETTLED = StructType([*JOURNAL.fields]).add(SETTLED, LongType())
 _ROWS_PER_BATCH = 100_000
-_ROWS_PER_TASK = 25_000
+_ROWS_PER_TASK = 8_000
 
 
 class SourceOptions:
@@ -58,6 +62,7 @@ class SourceOptions:
         self.rows_per_batch = _number(options, "rowsPerBatch", _ROWS_PER_BATCH)
         self.rows_per_task = _number(options, "rowsPerTask", _ROWS_PER_TASK)
         self.idle_s = _number(options, "idleSeconds", 0)
+        self.settled = options.get("settled", "false").lower() == "true"
         try:
             self.kinds = frozenset(
                 int(kind) for kind in options.get("kinds", "").split(",") if kind
@@ -78,8 +83,9 @@ class SourceOptions:
 
 
 class _Range(InputPartition):
-    def __init__(self, wanted: NodeRange) -> None:
+    def __init__(self, wanted: NodeRange, settled_ms: int | None) -> None:
         self.wanted = wanted
+        self.settled_ms = settled_ms
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -119,7 +125,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._ends()
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        return _partitions(self._options, start, end, self._places())
+        with self._options.opened() as journal:
+            return _partitions(self._options, start, end, journal)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read(self._options, partition)
@@ -141,11 +148,11 @@ class _BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         with self._options.opened() as journal:
             places = journal.places()
-        start = parse_starting(
-            self._options.starting, places, segments=self._options.segments_dir is not None
-        )
-        end = {node: place.last for node, place in places.items()}
-        return _partitions(self._options, start, end, places)
+            start = parse_starting(
+                self._options.starting, places, segments=self._options.segments_dir is not None
+            )
+            end = {node: place.last for node, place in places.items()}
+            return _partitions(self._options, start, end, journal)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read(self._options, partition)
@@ -159,7 +166,7 @@ class ArautoDataSource(DataSource):
         return "arauto"
 
     def schema(self) -> StructType:
-        return JOURNAL
+        return WITH_SETTLED if SourceOptions(self.options).settled else JOURNAL
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return _BatchReader(SourceOptions(self.options))
@@ -175,22 +182,29 @@ class ArautoDataSource(DataSource):
 
 
 def _partitions(
-    options: SourceOptions, start: Offsets, end: Offsets, places: dict[str, Any]
+    options: SourceOptions, start: Offsets, end: Offsets, journal: Journal
 ) -> list[InputPartition]:
     found = ranges(
         start,
         end,
-        places,
+        journal.places(),
         rows_per_task=options.rows_per_task,
         segments=options.segments_dir is not None,
     )
-    return [_Range(each) for each in found]
+    settled_ms = journal.settled_ms(end) if options.settled else None
+    return [_Range(each, settled_ms) for each in found]
 
 
 def _read(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
     assert isinstance(partition, _Range)
     with options.opened() as journal:
-        yield from journal.read(partition.wanted)
+        for batch in journal.read(partition.wanted):
+            yield batch if partition.settled_ms is None else _settled(batch, partition.settled_ms)
+
+
+def _settled(batch: Any, settled_ms: int) -> Any:
+    column = pyarrow.repeat(pyarrow.scalar(settled_ms, pyarrow.int64()), batch.num_rows)
+    return batch.append_column(SETTLED, column)
 
 
 def _required(options: Any, name: str) -> str:

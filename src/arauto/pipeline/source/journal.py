@@ -8,7 +8,7 @@ import pyarrow  # type: ignore[import-untyped]
 import pyarrow.parquet  # type: ignore[import-untyped]
 
 from arauto.errors import ArautoError, Code
-from arauto.pipeline.source.offsets import NodeRange, Offsets, Place
+from arauto.pipeline.source.offsets import NodeRange, Offsets, Place, settled_ms
 from arauto.storage import segments
 from arauto.storage.arrow_rows import SCHEMA, columns_of
 from arauto.storage.base import Kind
@@ -26,6 +26,9 @@ _NEWS = """
     SELECT count(*) FROM (SELECT 1 FROM journal j JOIN journal_partition p ON p.node = j.node
     WHERE p.name = $1 AND j.seq > $2 AND j.kind <> $3 LIMIT 1) news"""
 _OF_KIND = _NEWS.replace("<>", "=")
+_TIME = """
+    SELECT j.ts_ms FROM journal j JOIN journal_partition p ON p.node = j.node
+    WHERE p.name = $1 AND j.seq = $2"""
 _PAGE = f"{SELECT_ROWS} WHERE node = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4"
 
 #: Spark's timestamps are microseconds.
@@ -70,6 +73,12 @@ class Journal:
             elif self._source.fetch(_NEWS, node, after, beat)[0][0]:
                 return True
         return False
+
+    def settled_ms(self, end: Offsets) -> int:
+        """All rows older than this are within the offsets; see `offsets.settled_ms`."""
+        rows = [self._source.fetch(_TIME, node, seq) for node, seq in end.items()]
+        # A row that has left the database is an old one.
+        return settled_ms([found[0][0] if found else 0 for found in rows])
 
     def read(self, wanted: NodeRange) -> Iterator[Any]:
         """Record batches of a range, in order.

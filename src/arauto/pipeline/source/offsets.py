@@ -4,14 +4,26 @@ An offset maps a node to the seq of its last row that was read. Offsets are numb
 nothing else, so the same two offsets always mean the same rows.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from arauto.errors import ArautoError, Code
 
-__all__ = ["IdlePace", "NodeRange", "Offsets", "Place", "latest", "parse_starting", "ranges"]
+__all__ = [
+    "IdlePace",
+    "NodeRange",
+    "Offsets",
+    "Place",
+    "latest",
+    "parse_starting",
+    "ranges",
+    "settled_ms",
+]
 
 Offsets = dict[str, int]
+
+#: A node that has written nothing for so much longer than another, not even a heartbeat, is not waited for.
+_GONE_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +94,16 @@ def ranges(
             )
         yield from _tasks(node, first, min(last, place.trimmed), rows_per_task, in_segments=True)
         yield from _tasks(node, max(first, place.trimmed + 1), last, rows_per_task)
+
+
+def settled_ms(last_ms: Sequence[int]) -> int:
+    """The time before which no further row will come, given the time of each node's last row.
+
+    A node writes its rows in the order of their times, unless its clock is set back. So what is older than
+    the last row of the node that is behind all others is complete. 0 = nothing is known.
+    """
+    newest_ms = max(last_ms, default=0)
+    return min((each for each in last_ms if each >= newest_ms - _GONE_MS), default=0)
 
 
 def _tasks(

@@ -1,0 +1,147 @@
+"""One of the rules' queries while the pipeline runs: starts anew when its rules change, rests without any."""
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+
+import structlog
+from pyspark.sql.streaming.query import StreamingQuery
+
+from arauto.config.addresses import admin_url
+from arauto.errors import ArautoError
+from arauto.pipeline.context import Context
+from arauto.pipeline.feed import journal_stream, journal_url
+from arauto.pipeline.node_api import NodeApi
+from arauto.pipeline.rules.deliver import Delivery
+from arauto.pipeline.rules.registry import RuleSet, kinds_of, rule_set
+from arauto.pipeline.rules.reload import Watch, look, restarted
+from arauto.pipeline.rules.stream import PLAN_VERSION, RULES, by_query, start_query
+from arauto.pipeline.sink.options import SinkOptions
+from arauto.pipeline.worker import stop_query
+
+__all__ = ["RuleQuery"]
+
+_log = structlog.get_logger(__name__)
+
+_POLL_S = 3
+#: How often heartbeats become a batch once it has been silent for long.
+_IDLE_S = 60
+#: Alerts that a channel's rules refuse are told, and stop nothing.
+_REFUSED_MAX = 1_000_000
+
+
+class RuleQuery:
+    """Keeps one query running with the node's rules.
+
+    Args:
+        name: which query.
+        context: the configuration, Spark and the lake.
+        token: the node's admin token.
+        segments: where rows are that have left the journal.
+        on_rules: told the rules each time the query starts.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        context: Context,
+        token: str,
+        segments: Path,
+        on_rules: Callable[[str, int], None],
+    ) -> None:
+        self._name = name
+        self._context = context
+        self._settings = context.config.pipeline
+        self._url = admin_url(context.config)
+        self._token = token
+        self._segments = segments
+        self._on_rules = on_rules
+        self._checkpoint = context.lake.checkpoint(name, PLAN_VERSION)
+        self._rules: RuleSet | None = None
+
+    def run(self, stop: Event) -> None:
+        """Go on until `stop` is set; raises what the query fails with."""
+        query: StreamingQuery | None = None
+        watch = Watch(frozenset(), time.monotonic() - 3600)
+        self._rules = None
+        try:
+            with NodeApi(self._url, self._token) as api:
+                while not stop.is_set():
+                    found = self._fetch(api)
+                    watch, due = look(watch, found.fingerprint, time.monotonic())
+                    if due or self._rules is None:
+                        query = self._change(query, found)
+                        watch = restarted(found.fingerprint, time.monotonic())
+                    _pause(query, stop)
+        finally:
+            if query is not None:
+                stop_query(query)
+
+    def _fetch(self, api: NodeApi) -> RuleSet:
+        try:
+            return rule_set(api.correlations())
+        except ArautoError as error:
+            if self._rules is None:
+                raise
+            # What runs goes on running.
+            _log.warning("the node's rules could not be read", error=error.message)
+            return self._rules
+
+    def _change(self, query: StreamingQuery | None, found: RuleSet) -> StreamingQuery | None:
+        """Let the query have these rules. It is left alone if they are the ones it has."""
+        self._tell_problems(found)
+        programs = by_query(found.programs)[self._name]
+        if self._rules is not None and programs == by_query(self._rules.programs)[self._name]:
+            self._rules = found
+            return query
+        if query is not None:
+            stop_query(query)
+        _log.info("rules start", query=self._name, rules=len(programs))
+        self._rules = found
+        self._on_rules(self._name, len(programs))
+        if not programs:
+            # No rule remembers anything; the next one begins with the rows that come then.
+            shutil.rmtree(self._checkpoint, ignore_errors=True)
+            return None
+        context = self._context
+        source = journal_stream(
+            context.spark,
+            journal_url(context.config),
+            self._segments,
+            rows_max=self._settings.rows_per_batch_max,
+            kinds=",".join(map(str, kinds_of(programs.values()))),
+            starting="latest",
+            idle_s=_IDLE_S,
+            settled=True,
+        )
+        sink = SinkOptions(url=self._url, token=self._token, refused_max=_REFUSED_MAX)
+        table = context.lake.table("matches")
+        return start_query(
+            context.spark,
+            source,
+            self._name,
+            programs,
+            self._checkpoint,
+            Delivery(self._name, table, sink, tuple(programs.values()), self._checkpoint),
+            interval_s=self._settings.rules_interval_s,
+            watermark_s=self._settings.watermark_s,
+        )
+
+    def _tell_problems(self, found: RuleSet) -> None:
+        """Once for both queries: nobody knows to which one a rule belongs that cannot be read."""
+        if self._name != RULES:
+            return
+        before = {} if self._rules is None else self._rules.problems
+        for name, problem in found.problems.items():
+            if before.get(name) != problem:
+                _log.warning("a rule does not run", rule=name, problem=problem)
+
+
+def _pause(query: StreamingQuery | None, stop: Event) -> None:
+    if query is None:
+        stop.wait(_POLL_S)
+    else:
+        # Raises what the query failed with.
+        query.awaitTermination(_POLL_S)

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from arauto.pipeline.java import find_java_home
 
-__all__ = ["open_spark", "spark_settings"]
+__all__ = ["open_spark", "spark_settings", "unhurried"]
 
 _ROCKS = "spark.sql.streaming.stateStore.rocksdb"
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -39,6 +39,8 @@ def spark_settings(made_dir: Path, *, driver_memory_mb: int) -> dict[str, str]:
         # and still fine on a few more.
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
+        # Plans are small and run often: planning them again and again costs more than it finds out.
+        "spark.sql.adaptive.enabled": "false",
         # Sketches are aggregated in a hash table; the default gives up at 128 groups and sorts instead.
         "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "20000",
         # The old type has no statistics, and files are chosen by their times.
@@ -104,6 +106,9 @@ def open_spark(
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if master == "local[*]":
+        # Rules have a place per core, also while a task of `unhurried` work goes on for seconds.
+        master = f"local[{(os.cpu_count() or 1) + _half_the_cores()}]"
     builder = SparkSession.builder.appName(app_name).master(master)
     settings = spark_settings(made_dir, driver_memory_mb=driver_memory_mb)
     if not master.startswith("local"):
@@ -116,6 +121,23 @@ def open_spark(
         yield spark
     finally:
         spark.stop()
+
+
+def unhurried(spark: SparkSession) -> SparkSession:
+    """A session of the same Spark for work that has time.
+
+    It divides its work into no more tasks than half the cores, for which there are places beside those of
+    what is in a hurry.
+    """
+    tasks = str(_half_the_cores())
+    session = spark.newSession()
+    for name in ("shuffle.partitions", "files.minPartitionNum", "leafNodeDefaultParallelism"):
+        session.conf.set(f"spark.sql.{name}", tasks)
+    return session
+
+
+def _half_the_cores() -> int:
+    return max(1, (os.cpu_count() or 1) // 2)
 
 
 def _made(made_dir: Path, name: str, text: str) -> Path:

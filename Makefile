@@ -67,7 +67,7 @@ chaos: setup services ## Only the tests that kill, stall and starve real nodes
 	@$(PYTEST) -v tests/chaos
 
 chaos-pipeline: setup services ## Kill the data pipeline ten times while it works
-	@ARAUTO_PIPELINE_KILLS=10 $(PYTEST) -v tests/pipeline/crash
+	@PIPELINE_KILLS=10 $(PYTEST) -v tests/pipeline/crash
 
 soak: setup services ## The tests that take many minutes
 	@$(BIN)/python -m pytest -v -m soak $(PYTEST_ARGS)

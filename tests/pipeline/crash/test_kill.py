@@ -18,8 +18,8 @@ from arauto.pipeline.rules.batch import matches_batch
 from tests.pipeline.crash.world import ALERTS, HUB, RULES, World
 
 #: `make chaos-pipeline` kills more often.
-_KILLS = int(os.environ.get("ARAUTO_PIPELINE_KILLS", "2"))
-_SEED = int(os.environ.get("ARAUTO_PIPELINE_SEED", "1"))
+_KILLS = int(os.environ.get("PIPELINE_KILLS", "2"))
+_SEED = int(os.environ.get("PIPELINE_SEED", "1"))
 #: After this all windows and sequences are over.
 _LONGEST_MS = 6_000
 

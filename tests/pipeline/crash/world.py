@@ -170,13 +170,16 @@ class World:
         return len(list((self.lake / "bronze" / "journal" / "_commits").glob("*.json")))
 
     def log(self, name: str) -> str:
-        return (self.directory / f"{name}.log").read_text(errors="replace")[-4000:]
+        path = self.directory / f"{name}.log"
+        return path.read_text(errors="replace")[-4000:] if path.exists() else f"no {path.name}"
 
     def until(self, condition: Any, what: str, *, wait_s: float = _WAIT_S) -> None:
         """Look again and again until it is so."""
         end_s = time.monotonic() + wait_s
         while not condition():
-            assert time.monotonic() < end_s, f"not in {wait_s} s: {what}\n{self.log('pipeline')}"
+            assert time.monotonic() < end_s, (
+                f"not in {wait_s} s: {what}\n{self.log('node')}\n{self.log('pipeline')}"
+            )
             time.sleep(_POLL_S)
 
     def close(self) -> None:

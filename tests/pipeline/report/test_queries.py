@@ -65,6 +65,8 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
         counters(t, "", 107),
         ended(t + 1_000, 1_000),
         ended(t + 2_000, 3_000),
+        # Stored by a node that was killed before it wrote its counters.
+        *({"ts": t - 3 * DAY_MS + n, "kind": int(Kind.MESSAGE), "channel": "a"} for n in range(2)),
     ]
     messages = [
         {"ts": t + 61_000, "channel": "a", "user": "ann", "size_bytes": 5},
@@ -144,6 +146,14 @@ def test_all_hubs_together_name_the_hub_of_each_channel(lake: Lake) -> None:
     assert report.now.messages_in == 107
     assert {row.name for row in report.channels} == {"shop / a", "shop / b", "mall / a"}
     assert Ranked("mall / eve", 1) in report.users
+
+
+def test_messages_that_were_stored_count_as_published_also_where_counters_are_missing(
+    lake: Lake,
+) -> None:
+    start_ms = MONDAY_MS - 3 * DAY_MS
+    report = make_report(lake, from_ms=start_ms, to_ms=start_ms + DAY_MS, made_ms=0, hub="shop")
+    assert (report.now.messages_in, report.points[0].messages_in) == (2, 2)
 
 
 def test_a_time_of_which_nothing_is_known_gives_an_empty_report(lake: Lake) -> None:

@@ -175,7 +175,8 @@ class _Source:
             return None
         row = _zeros(rows[0])
         return Totals(
-            messages_in=sum(self.publishes(self.to_ms).values()),
+            # Counters come when their interval is over, and not at all from a node that was killed.
+            messages_in=max(sum(self.publishes(self.to_ms).values()), row["published"]),
             messages_out=row["deliveries"],
             bytes_in=row["bytes_in"],
             bytes_out=row["bytes_out"],
@@ -208,7 +209,7 @@ def _points(source: _Source, step: Step) -> tuple[Point, ...]:
         points.append(
             Point(
                 start_ms=row["start_ms"],
-                messages_in=publishes.get(row["start_ms"], 0),
+                messages_in=max(publishes.get(row["start_ms"], 0), row["published"]),
                 messages_out=row["deliveries"],
                 bytes_in=row["bytes_in"],
                 bytes_out=row["bytes_out"],

@@ -57,7 +57,7 @@ class Idle:
 class _Pair:
     """A node and a pipeline, each a process of its own."""
 
-    def __init__(self, directory: Path, port: int) -> None:
+    def __init__(self, directory: Path, port: int, *, archive: bool = True) -> None:
         self.admin = f"http://127.0.0.1:{port + 1}"
         self.url = f"ws://127.0.0.1:{port}"
         self._directory = directory
@@ -70,6 +70,7 @@ class _Pair:
                 "defaultRules": {"store": "all", "clientPublish": True},
             },
             "pipeline": {"metricsPort": 0},
+            "journal": {"export": {"enabled": archive}},
             "debug": {"level": "warning"},
         }
         self._config = directory / "config.json"
@@ -127,16 +128,26 @@ def measure_latency(
     *,
     events_per_s: int,
     seconds: float,
+    archive: bool = True,
     warm_up_s: float = 90.0,
     port: int = 28_100,
 ) -> Latency:
     """Publish at a steady rate and take the age of each alert when it arrives.
 
-    Java compiles what it runs for the first minutes; what is published in `warm_up_s` does not count.
+    Args:
+        directory: made, for data and logs.
+        events_per_s: the rate.
+        seconds: how long it is measured.
+        archive: whether the node exports segments, so that there is something to archive beside the rules.
+        warm_up_s: Java compiles what it runs for the first minutes; what is published then does not count.
+        port: the first of two.
     """
     ages: list[tuple[float, float]] = []
     directory.mkdir(parents=True)
-    with _Pair(directory, port) as pair, Client(pair.url, hub=_HUB) as client:
+    with (
+        _Pair(directory, port, archive=archive) as pair,
+        Client(pair.url, hub=_HUB) as client,
+    ):
         # All alerts of a batch come at once.
         alerts = client.subscribe(_ALERTS, queue_len_max=1_000_000, queue_bytes_max=1 << 30)
 

@@ -11,6 +11,7 @@ import msgspec
 __all__ = [
     "BINARY",
     "JSON",
+    "RESERVED_HEADERS",
     "TEXT",
     "ContentType",
     "Direction",
@@ -28,6 +29,21 @@ ContentType = str
 BINARY: ContentType = ""
 TEXT: ContentType = "text/plain"
 JSON: ContentType = "application/json"
+
+#: Headers by which the data pipeline marks what it publishes, exactly as it reads them again. Rules and
+#: replays leave marked messages out, so clients may not set these: only an administrator publishes them.
+RESERVED_HEADERS = frozenset(
+    {
+        "x-hops",
+        "x-origin",
+        "x-original-serial",
+        "x-original-ts",
+        "x-original-user",
+        "x-replay",
+        "x-rule",
+        "x-user",
+    }
+)
 
 
 class Serial(msgspec.Struct, frozen=True, order=True, gc=False):

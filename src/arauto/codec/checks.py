@@ -50,13 +50,14 @@ from arauto.limits import (
     TTL_MS_MAX,
     UINT53_MAX,
 )
-from arauto.model import BINARY, JSON, TEXT, Serial
+from arauto.model import BINARY, JSON, RESERVED_HEADERS, TEXT, Serial
 
 __all__ = [
     "OPERATIONS_WITH_SOURCE",
     "OPERATIONS_WITH_VALUE",
     "bad_field",
     "check_count",
+    "check_items",
     "check_operation_parts",
     "check_request",
     "check_serial",
@@ -141,7 +142,7 @@ def _check_positions(positions: Mapping[str, Serial], field: str) -> None:
         check_serial(serial, field)
 
 
-def _check_headers(headers: Mapping[str, str], field: str) -> None:
+def _check_headers(headers: Mapping[str, str], field: str, reserved: frozenset[str]) -> None:
     if len(headers) > HEADERS_LEN_MAX:
         raise bad_field(field, f"must have at most {HEADERS_LEN_MAX} entries")
     size_bytes = 0
@@ -154,9 +155,12 @@ def _check_headers(headers: Mapping[str, str], field: str) -> None:
         size_bytes += len(name) + len(value.encode())
     if size_bytes > HEADERS_BYTES_MAX:
         raise bad_field(field, f"must have at most {HEADERS_BYTES_MAX} bytes in all")
+    if not reserved.isdisjoint(headers):
+        name = min(reserved.intersection(headers))
+        raise bad_field(field, f"must not have {name}, which only the data pipeline sets")
 
 
-def _check_item(item: PublishItem, index: int) -> None:
+def _check_item(item: PublishItem, index: int, reserved: frozenset[str]) -> None:
     content_type = item.content_type
     if content_type not in _COMMON_CONTENT_TYPES and (
         len(content_type) > CONTENT_TYPE_BYTES_MAX or not _CONTENT_TYPE.match(content_type)
@@ -171,12 +175,27 @@ def _check_item(item: PublishItem, index: int) -> None:
     if item.ttl_ms:
         _check_uint(item.ttl_ms, f"messages[{index}].ttl_ms", TTL_MS_MAX)
     if item.headers:
-        _check_headers(item.headers, f"messages[{index}].headers")
+        _check_headers(item.headers, f"messages[{index}].headers", reserved)
+
+
+def check_items(
+    items: tuple[PublishItem, ...], *, reserved: frozenset[str] = RESERVED_HEADERS
+) -> None:
+    """Refuse messages whose values break a rule.
+
+    Args:
+        items: what is to be published.
+        reserved: headers the publisher may not set; none for an administrator.
+
+    Raises:
+        ArautoError: BAD_FIELD, naming the field and the rule.
+    """
+    for index, item in enumerate(items):
+        _check_item(item, index, reserved)
 
 
 def _publish(request: PublishRequest) -> None:
-    for index, item in enumerate(request.items):
-        _check_item(item, index)
+    check_items(request.items)
 
 
 def _restore(request: RestoreRequest) -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from arauto.codec import json_event_shapes as event_shapes
 from arauto.codec import json_request_shapes as request_shapes
-from arauto.codec.checks import check_request
+from arauto.codec.checks import check_items
 from arauto.codec.events import Ack, AckItem, ErrorEvent, PublishItem, PublishRequest
 from arauto.codec.json_body import decode_body
 from arauto.codec.json_events import EVENT_TO_SHAPE
@@ -17,7 +17,7 @@ from arauto.flow.authorise import publish_refusal
 from arauto.hub.channel import Sender
 from arauto.hub.hub import Hub
 from arauto.hub.refusals import Asker
-from arauto.model import Identity, Serial
+from arauto.model import RESERVED_HEADERS, Identity, Serial
 from arauto.names import check_channel
 from arauto.session.auth.grants import GrantSet
 
@@ -48,7 +48,7 @@ class Published(msgspec.Struct, frozen=True):
 
 
 def read_messages(body: bytes) -> tuple[PublishItem, ...]:
-    """The messages of a request's body, `{"messages": […]}`.
+    """The messages of a client's body, `{"messages": […]}`.
 
     Raises:
         ArautoError: BAD_FIELD or BATCH_TOO_LARGE, naming the field.
@@ -56,12 +56,14 @@ def read_messages(body: bytes) -> tuple[PublishItem, ...]:
     return items_of(decode_body(body, PublishBody))
 
 
-def items_of(body: PublishBody) -> tuple[PublishItem, ...]:
-    """As `read_messages`, for who has read the JSON."""
+def items_of(
+    body: PublishBody, *, reserved: frozenset[str] = RESERVED_HEADERS
+) -> tuple[PublishItem, ...]:
+    """As `read_messages`, for who has read the JSON. An administrator has no `reserved` headers."""
     shape = request_shapes.Publish(messages=body.messages)
     request = REQUEST_FROM_SHAPE[request_shapes.Publish](shape)
     assert isinstance(request, PublishRequest)
-    check_request(request)
+    check_items(request.items, reserved=reserved)
     return request.items
 
 

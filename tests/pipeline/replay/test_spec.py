@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from arauto.errors import ArautoError
 from arauto.limits import IDEMPOTENCY_KEY_BYTES_MAX
+from arauto.model import RESERVED_HEADERS
 from arauto.pipeline.node_api import Outgoing
 from arauto.pipeline.replay.spec import Past, ReplaySpec, again, check_spec, duration_s, waves
 
@@ -49,6 +50,12 @@ def test_a_message_is_published_again_with_its_content_and_the_marks_of_a_replay
         },
         ttl_ms=60_000,
     )
+
+
+def test_no_client_can_set_what_a_replay_marks_messages_with() -> None:
+    marks = again(PAST._replace(headers={}), SPEC).headers
+    assert marks
+    assert marks.keys() <= RESERVED_HEADERS
 
 
 def test_another_replay_of_the_same_message_has_another_id() -> None:

@@ -4,6 +4,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
 from arauto.errors import ArautoError, Code
+from arauto.model import RESERVED_HEADERS
 from arauto.pipeline.sink.options import SinkOptions
 from arauto.pipeline.sink.rows import HOPS_MAX, LoopError, rows_of, to_message
 
@@ -64,6 +65,13 @@ def test_messages_say_where_they_come_from() -> None:
         "x-rule": "fx-spike",
         "x-user": "ann",
     }
+
+
+def test_no_client_can_set_what_the_sink_marks_messages_with() -> None:
+    options = SinkOptions(url="", token="t", hub="shop", rule="fx-spike")
+    marks = to_message(ROW | {"user": "ann"}, options)[1].headers
+    assert marks
+    assert marks.keys() <= RESERVED_HEADERS
 
 
 def test_a_message_goes_round_eight_times_and_no_more() -> None:

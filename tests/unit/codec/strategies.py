@@ -7,7 +7,17 @@ from hypothesis import strategies as st
 
 from arauto.codec import events as ev
 from arauto.limits import EPOCH_MAX, HISTORY_PAGE_LEN_MAX, TTL_MS_MAX, UINT53_MAX
-from arauto.model import JSON, TEXT, Direction, Grant, Grants, Member, Message, Serial
+from arauto.model import (
+    JSON,
+    RESERVED_HEADERS,
+    TEXT,
+    Direction,
+    Grant,
+    Grants,
+    Member,
+    Message,
+    Serial,
+)
 
 uint53 = st.integers(0, UINT53_MAX)
 ids = st.one_of(st.just(0), st.integers(1, 300), uint53)
@@ -16,7 +26,9 @@ plain = st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"]), max_siz
 names = st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=24)
 serials = st.builds(Serial, st.integers(0, EPOCH_MAX), uint53)
 positions = st.dictionaries(any_text, serials, max_size=4)
-header_names = st.from_regex(r"[A-Za-z0-9._-]{1,20}", fullmatch=True)
+header_names = st.from_regex(r"[A-Za-z0-9._-]{1,20}", fullmatch=True).filter(
+    lambda name: name not in RESERVED_HEADERS
+)
 headers = st.none() | st.dictionaries(header_names, plain, min_size=1, max_size=4)
 extra = st.dictionaries(any_text, any_text, max_size=3)
 

@@ -131,6 +131,7 @@ FIELDS: dict[str, tuple[bytes, str]] = {
     "header value with a line break": (publish(headers={"a": "b\r\nc: d"}), "messages[0].headers"),
     "too many headers": (publish(headers={f"h{n}": "" for n in range(33)}), "messages[0].headers"),
     "too many header bytes": (publish(headers={"h": "v" * 8192}), "messages[0].headers"),
+    "header of the pipeline": (publish(headers={"x-hops": "1"}), "messages[0].headers"),
     "data too deep": (
         b'{"event":"publish","messages":[{"channel":"a","data":' + nested(129) + b"}]}",
         "messages[0].data",

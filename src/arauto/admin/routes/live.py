@@ -65,7 +65,8 @@ _Direction = Annotated[
     responses=errors(404, 413),
 )
 async def publish(ops: Ops, by: By, hub: HubName, data: JSONBody[PublishBody]) -> Published:
-    return await ops.live.publish(hub, items_of(data), by=by)
+    # The data pipeline publishes here, and marks what it publishes.
+    return await ops.live.publish(hub, items_of(data, reserved=frozenset()), by=by)
 
 
 @get(

@@ -10,8 +10,10 @@ from arauto.telemetry.intervals import Interval
 
 __all__ = ["Recorder"]
 
-#: Rows of a moment ago are followed by a sign of life this soon: readers then know that they have them all.
+#: Rows of a moment ago are followed by signs of life this far apart: they tell that no more came.
 _BUSY_S = 1.0
+#: So many of them: a reader lets rows be a second late, and may have read the first together with the rows.
+_BUSY_BEATS = 3
 
 
 class Recorder:
@@ -26,11 +28,13 @@ class Recorder:
         self._beat_s = 0.0
         self._seq_before = 0
         """The newest row when the last sign of life was written."""
+        self._beats_due = 0
+        """Signs of life that are to follow what was written by others."""
         self._timer: Timer | None = None
 
     def start(self) -> None:
         """Write a row now and then, so that readers know that time has passed on this node: every
-        second while others are written and once after them, else at the interval.
+        second while others are written and for some seconds after them, else at the interval.
         """
         self._seq_before = self._journal.last_seq
         self._beat_s = self._clock.monotonic_s()
@@ -39,9 +43,11 @@ class Recorder:
 
     def _look(self) -> None:
         # Our own row is one of them.
-        news = self._journal.last_seq > self._seq_before + 1
+        if self._journal.last_seq > self._seq_before + 1:
+            self._beats_due = _BUSY_BEATS
         due_s = self._beat_s + self._heartbeat_interval_s
-        if news or self._clock.monotonic_s() >= due_s:
+        if self._beats_due or self._clock.monotonic_s() >= due_s:
+            self._beats_due = max(0, self._beats_due - 1)
             self.start()
         else:
             self._timer = self._clock.call_later(self._look_s, self._look)

@@ -104,7 +104,7 @@ class JournalConfig(Section, frozen=True):
 
     heartbeat_interval_s: Interval = 10
     """How often a row is written on an idle node, so that the pipeline knows that time has passed. While
-    others are written, and once after them, it is every second."""
+    others are written, and for three seconds after, it is every second."""
     subscriptions: bool = True
     """Record who subscribed to what: to channels whose rules store messages, and to patterns and topics.
     Needed to tell later to whom a message went."""

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from arauto.pipeline.schemas import JOURNAL
 from arauto.pipeline.source.datasource import ArautoDataSource, SourceOptions
+from arauto.pipeline.source.offsets import NodeRange
 from tests.pipeline.feed import T0, Feed, beat, message, started
 
 
@@ -136,3 +137,30 @@ def test_only_a_row_of_a_wanted_kind_that_is_no_heartbeat_is_news(any_feed: Feed
         options = SourceOptions({"url": any_feed.url, "kinds": kinds})
         with options.opened() as journal:
             assert journal.has_news({"n1": after}) is expected
+
+
+def test_a_range_whose_beginning_is_trimmed_while_it_is_read_goes_on_in_the_database(
+    feed: Feed,
+) -> None:
+    # The task was made before the export: it does not know that rows have left.
+    feed.write(*(beat(n) for n in range(1, 6)))
+    feed.export()
+    feed.trim(5)
+    feed.write(beat(6), beat(7))
+    options = SourceOptions({"url": feed.url, "segments": str(feed.segments)})
+    with options.opened() as journal:
+        batches = list(journal.read(NodeRange("n1", 2, 7)))
+    assert [seq for batch in batches for seq in batch["seq"].to_pylist()] == [2, 3, 4, 5, 6, 7]
+
+
+def test_the_same_offsets_are_complete_up_to_the_same_time_after_their_rows_were_trimmed(
+    feed: Feed,
+) -> None:
+    feed.write(message(1), beat(2), beat(3))
+    options = SourceOptions({"url": feed.url, "segments": str(feed.segments)})
+    with options.opened() as journal:
+        before = journal.settled_ms({"n1": 2})
+    feed.export()
+    feed.trim(3)
+    with options.opened() as journal:
+        assert journal.settled_ms({"n1": 2}) == before == T0 + 2_000

@@ -1,5 +1,6 @@
 """Reads ranges of a journal as Arrow batches: from the database, or from segments for what has left it."""
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,10 +76,24 @@ class Journal:
         return False
 
     def settled_ms(self, end: Offsets) -> int:
-        """All rows older than this are within the offsets; see `offsets.settled_ms`."""
-        rows = [self._source.fetch(_TIME, node, seq) for node, seq in end.items()]
-        # A row that has left the database is an old one.
-        return settled_ms([found[0][0] if found else 0 for found in rows])
+        """All rows older than this are within the offsets; see `offsets.settled_ms`.
+
+        The same for the same offsets, also once the rows are in segments: a batch that is done again must
+        decide what it decided before.
+        """
+        return settled_ms([self._time_ms(node, seq) for node, seq in end.items()])
+
+    def _time_ms(self, node: str, seq: int) -> int:
+        """The time of a row; 0 if it is nowhere any more."""
+        rows = self._source.fetch(_TIME, node, seq)
+        if rows:
+            time_ms: int = rows[0][0]
+            return time_ms
+        known = segments.segments(self._segments_dir, node) if self._segments_dir else ()
+        for segment in known:
+            if segment.first <= seq <= segment.last:
+                return _segment_time_ms(segment.path, seq)
+        return 0
 
     def read(self, wanted: NodeRange) -> Iterator[Any]:
         """Record batches of a range, in order.
@@ -94,10 +109,10 @@ class Journal:
             end = min(after + _BATCH_ROWS, wanted.last)
             batch = self._page(wanted.node, after, end)
             if batch is None:
-                # Exported and trimmed since the tasks were made.
-                yield from self._read_segments(NodeRange(wanted.node, after + 1, wanted.last))
-                return
-            if batch.num_rows:
+                # Exported and trimmed since the tasks were made; what follows may still be here.
+                end = min(self._trimmed(wanted.node)[1], wanted.last)
+                yield from self._read_segments(NodeRange(wanted.node, after + 1, end))
+            elif batch.num_rows:
                 yield batch
             after = end
 
@@ -166,6 +181,14 @@ class Journal:
                 kept = batch.filter(chosen)
                 if kept.num_rows:
                     yield _for_spark(kept)
+
+
+@functools.lru_cache(maxsize=64)
+def _segment_time_ms(path: Path, seq: int) -> int:
+    """The time of a row of a segment. Kept, since each batch asks about nodes that are gone."""
+    table = pyarrow.parquet.read_table(path, columns=["ts"], filters=[("seq", "=", seq)])
+    times = table["ts"].cast(pyarrow.timestamp("ms", tz="UTC")).cast(pyarrow.int64()).to_pylist()
+    return int(times[0]) if times else 0
 
 
 def _for_spark(batch: Any) -> Any:

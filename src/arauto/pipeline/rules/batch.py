@@ -20,7 +20,7 @@ from arauto.pipeline.rules.windows import totals, totals_matches
 
 __all__ = ["matches_batch"]
 
-#: Events given to the matcher at a time: bounds what a key with a long history takes.
+#: Events given to the matcher at a time, about: bounds what a key with a long history takes.
 _CHUNK_LEN = 1_000
 
 
@@ -72,12 +72,12 @@ def _matches(
     state: bytes | None = None
     chunk: list[Event] = []
     for event in ordered:
-        chunk.append(event)
-        if len(chunk) == _CHUNK_LEN:
-            # Only events before the watermark are final; those at the same time as the last wait.
+        # Cut where time moves on, so that nothing has to wait, and no buffer limits what waits.
+        if len(chunk) >= _CHUNK_LEN and event.ts_ms > chunk[-1].ts_ms:
             outcome = advance(program, key, state, chunk, event.ts_ms)
             state, chunk = outcome.state, []
             yield from outcome.matches
+        chunk.append(event)
     yield from advance(program, key, state, chunk, until_ms).matches
 
 

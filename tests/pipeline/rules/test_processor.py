@@ -143,3 +143,11 @@ def test_events_for_which_there_is_no_room_are_told() -> None:
     tester, subject = _tester(pair), _subject(pair)
     told = tester.test(subject, [_event(subject, 1_000 + n, 1, pair) for n in range(14)])
     assert [(row["id"], row["payload"]) for row in told] == [(None, "4")]
+
+
+def test_state_is_looked_at_within_a_day_however_far_its_deadline_is() -> None:
+    [pair] = programs(_PAIR.replace("within: 10s", "within: 7d"))
+    tester, subject = _tester(pair), _subject(pair)
+    tester.setWatermark(1_000)
+    tester.test(subject, [_event(subject, 500, 1, pair)])
+    assert _timers(tester, subject) == [1_000 + 24 * 3_600_000]

@@ -1,1 +1,1 @@
-"""Correlation rules on Spark: one streaming query for all of them, and the same over history."""
+"""Correlation rules on Spark: two streaming queries for all of them, and the same over history."""

@@ -13,7 +13,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyspark.sql.functions as F
 import structlog
-from pyspark.accumulators import AccumulatorParam
+from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import DataFrame
 
 from arauto.correlation.program import Program
@@ -73,7 +73,7 @@ class _Sum(AccumulatorParam[Outcome]):
         return value1
 
 
-@dataclass(frozen=True)
+@dataclass
 class Delivery:
     """Delivers the matches of a query's batch; given to `start_query`."""
 
@@ -83,10 +83,15 @@ class Delivery:
     programs: tuple[Program, ...]
     checkpoint: Path
     """Of the query: its batches are known by it."""
+    _outcome: Accumulator[Outcome] | None = None
+    """Reused: PySpark keeps every accumulator for ever."""
 
     def __call__(self, matches: DataFrame, batch_id: int) -> None:
         """Raises ArautoError if the node cannot be reached, so that Spark does the batch again."""
-        outcome = matches.sparkSession.sparkContext.accumulator(Outcome(), _Sum())
+        if self._outcome is None:
+            self._outcome = matches.sparkSession.sparkContext.accumulator(Outcome(), _Sum())
+        outcome = self._outcome
+        outcome.value = Outcome()
         options = replace(self.sink, content_type=JSON)
 
         def publish(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -29,8 +29,7 @@ STATE_NAME = "rule"
 #: `timer_ms` is the one timer that is set; 0 = none. `packed` is the matcher's own.
 STATE_SCHEMA = "timer_ms bigint, packed binary"
 
-#: State that waits for nothing is looked at again after this long, so that the state of a rule that has
-#: gone goes too.
+#: State is looked at again after this long at the latest, so that the state of a rule that has gone goes too.
 _LOOK_AGAIN_MS = 24 * 3_600_000
 
 
@@ -135,8 +134,8 @@ def _timer_ms(set_ms: int, deadline_ms: int | None, watermark_ms: int) -> int:
 
     A timer that fires too early costs one call; moving it with every event would cost two a batch.
     """
-    if deadline_ms is None:
-        deadline_ms = watermark_ms + _LOOK_AGAIN_MS
+    look_ms = watermark_ms + _LOOK_AGAIN_MS
+    deadline_ms = look_ms if deadline_ms is None else min(deadline_ms, look_ms)
     if watermark_ms < set_ms <= deadline_ms:
         return set_ms
     # Spark refuses timers that are due already.

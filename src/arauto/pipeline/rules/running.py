@@ -102,8 +102,9 @@ class RuleQuery:
         self._rules = found
         self._on_rules(self._name, len(programs))
         if not programs:
-            # No rule remembers anything; the next one begins with the rows that come then.
-            shutil.rmtree(self._checkpoint, ignore_errors=True)
+            if not found.problems:
+                # No rule remembers anything; the next one begins with the rows that come then.
+                shutil.rmtree(self._checkpoint, ignore_errors=True)
             return None
         context = self._context
         source = journal_stream(
@@ -144,4 +145,6 @@ def _pause(query: StreamingQuery | None, stop: Event) -> None:
         stop.wait(_POLL_S)
     else:
         # Raises what the query failed with.
-        query.awaitTermination(_POLL_S)
+        ended = query.awaitTermination(_POLL_S)
+        if ended and not stop.is_set():
+            raise RuntimeError(f"the query {query.name} was stopped by somebody else")

@@ -1,5 +1,6 @@
 """Makes the Spark session: which Java, which master, and the settings everything here relies on."""
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,9 @@ from pyspark.sql import SparkSession
 from arauto.pipeline.java import find_java_home
 
 __all__ = ["open_spark", "spark_settings", "unhurried"]
+
+#: The bridge to Java tells every call it gets.
+logging.getLogger("py4j").setLevel(logging.WARNING)
 
 _ROCKS = "spark.sql.streaming.stateStore.rocksdb"
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -7,7 +7,7 @@ from threading import Event, Thread
 import structlog
 from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Worker", "stop_query"]
+__all__ = ["Worker", "first_line", "stop_query"]
 
 _log = structlog.get_logger(__name__)
 
@@ -59,7 +59,7 @@ class Worker(Thread):
                 # Whatever it was, the checkpoint has what was done, and the others go on.
                 if self._stop_event.is_set():
                     return
-                self.failure = _first_line(error)
+                self.failure = first_line(error)
                 _log.error(
                     "failed, and will be started again",
                     query=self._label,
@@ -70,6 +70,7 @@ class Worker(Thread):
                     wait_s = _FIRST_WAIT_S
                 self._stop_event.wait(wait_s)
                 wait_s = min(wait_s * 2, _MOST_WAIT_S)
+                self.failure = ""
                 self._on_restart(self._label)
 
 
@@ -81,9 +82,10 @@ def stop_query(query: StreamingQuery) -> None:
     query.stop()
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """What matters of an error; Spark's go on for pages."""
     lines = [line for line in str(error).splitlines() if line.strip()]
-    # An error of ours inside of Spark's says it best.
+    # An error of ours inside of Spark's says it best, else what lies at the bottom of it: a full disk, say.
     ours = [line for line in lines if "ArautoError: [" in line]
-    return (ours or lines or [type(error).__name__])[0].strip()[:500]
+    causes = [line for line in lines if line.startswith("Caused by: ")][-1:]
+    return (ours or causes or lines or [type(error).__name__])[0].strip()[:500]

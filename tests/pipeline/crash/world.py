@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from arauto.pipeline.rules.stream import PLAN_VERSION, QUERIES
 from tests.chaos.processes import free_port
 
 __all__ = ["ALERTS", "HUB", "RULES", "World"]
@@ -150,17 +151,16 @@ class World:
 
     def rules_started(self) -> bool:
         """Whether the rules know where they began; what comes later is theirs."""
-        return (self.lake / "_checkpoints" / "rules" / "v2" / "offsets" / "0").exists()
+        return all((checkpoint / "offsets" / "0").exists() for checkpoint in self._checkpoints())
 
     def rules_watermark_ms(self) -> int:
         """How far time has come for the rules, in their last finished batch: all before that is decided and
         published."""
-        checkpoint = self.lake / "_checkpoints" / "rules" / "v2"
-        done = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")]
-        if not done:
-            return 0
-        lines = (checkpoint / "offsets" / str(max(done))).read_text().splitlines()
-        return int(json.loads(lines[1])["batchWatermarkMs"])
+        return min(map(_watermark_ms, self._checkpoints()))
+
+    def _checkpoints(self) -> list[Path]:
+        place = self.lake / "_checkpoints"
+        return [place / query / f"v{PLAN_VERSION}" for query in QUERIES]
 
     def written_batches(self) -> set[Path]:
         """Bronze batches that Spark has written, committed or not."""
@@ -202,6 +202,14 @@ class World:
             return subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
+
+
+def _watermark_ms(checkpoint: Path) -> int:
+    done = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")]
+    if not done:
+        return 0
+    lines = (checkpoint / "offsets" / str(max(done))).read_text().splitlines()
+    return int(json.loads(lines[1])["batchWatermarkMs"])
 
 
 def _pids() -> list[int]:

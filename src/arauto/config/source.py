@@ -58,12 +58,15 @@ def _refuse(rule: str, event: Any) -> None:
     raise yaml.MarkedYAMLError(problem=rule, problem_mark=event.start_mark)
 
 
-def parse_yaml(data: bytes, file: str) -> tuple[Located, list[Problem]]:
+def parse_yaml(
+    data: bytes, file: str, shape: str = "categories such as `connection:`"
+) -> tuple[Located, list[Problem]]:
     """Read one YAML document.
 
     Args:
         data: the file's bytes.
         file: how to call the file in problems.
+        shape: how to call what the document should be, if it has no names and values.
 
     Returns:
         The values, as far as they could be read, and what is wrong with the text.
@@ -93,7 +96,7 @@ def parse_yaml(data: bytes, file: str) -> tuple[Located, list[Problem]]:
         return root, problems
     if not isinstance(node, yaml.MappingNode):
         place = _place(file, node.start_mark)
-        return root, [Problem(place, "", "expected categories such as `connection:`")]
+        return root, [Problem(place, "", f"expected {shape}")]
     return _convert(node, file, "", problems), problems
 
 

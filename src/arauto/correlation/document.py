@@ -27,6 +27,7 @@ _BUFFER_MAX = 10_000
 _VERSION_MAX = 1_000_000_000
 
 _COMMON = ("rule", "version", "from", "key", "let", "emit", "include_pipeline", "buffer")
+_SHAPE = "a rule: names and values"
 #: A line like this always starts a document in YAML, also inside a block of text.
 _SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 
@@ -87,16 +88,16 @@ def _parsed(text: str, line: int) -> Located | None:
         # JSON may be indented with tabs, YAML may not; inside JSON's texts there are none.
         text = text.replace("\t", " ")
     # Empty lines in front keep the line numbers those of the file.
-    located, problems = parse_yaml(("\n" * line + text).encode(), "")
+    located, problems = parse_yaml(("\n" * line + text).encode(), "", _SHAPE)
     if problems:
         first = problems[0]
-        raise bad_rule(first.place, first.path, first.message.replace(" such as `connection:`", ""))
+        raise bad_rule(first.place, first.path, first.message)
     return located if located.value else None
 
 
 def _rule(located: Located, text: str) -> Rule:
     everything = {*_COMMON, *BODIES, *(name for names in BESIDE.values() for name in names)}
-    rule = Fields.read(located, "", sorted(everything), "a rule: names and values")
+    rule = Fields.read(located, "", sorted(everything), _SHAPE)
     kinds = [name for name in rule.names() if name in BODIES]
     if len(kinds) != 1:
         found = f"; found {' and '.join(kinds)}" if kinds else ""

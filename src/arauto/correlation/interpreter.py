@@ -15,6 +15,7 @@ from typing import Any
 from arauto.correlation.expression import Expr, Value
 from arauto.correlation.javatext import java_double
 from arauto.correlation.sql import KINDS, NUMBER_PATTERN
+from arauto.correlation.wildcards import like_regex
 
 __all__ = ["KEY", "TALLIES", "TOTALS", "Evaluator", "compiled", "evaluate", "json_of"]
 
@@ -369,9 +370,7 @@ def _between(expr: Expr, _: tuple[Evaluator, ...]) -> Evaluator:
 
 
 def _like(expr: Expr, args: tuple[Evaluator, ...]) -> Evaluator:
-    wild = {"%": ".*", "_": "."}
-    pattern = "".join(wild.get(c) or re.escape(c) for c in str(expr.value))
-    match = re.compile(pattern + r"\Z", re.DOTALL).match
+    match = re.compile(like_regex(str(expr.value), r"\Z")).match
     return _strict(lambda text: match(text) is not None, args)
 
 

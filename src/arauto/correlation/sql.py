@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 
 from arauto.correlation.expression import Expr
+from arauto.correlation.wildcards import channel_regex, like_regex
 
 __all__ = ["KINDS", "NUMBER_PATTERN", "channels_sql", "quote_text", "to_sql"]
 
@@ -63,13 +64,21 @@ def _text_of(arg: Expr, sql: str) -> str:
     return f"regexp_replace(CAST(try_cast({sql} AS {_DECIMAL}) AS STRING), '[.]?0+$', '')"
 
 
+def _like(sql: str, pattern: str) -> str:
+    # With one run at most before the last piece there is nothing to try in combination, and Spark has
+    # quicker ways for the plain ones (starts with, ends with, contains).
+    if pattern.rstrip("%").count("%") <= 1:
+        return f"({sql} LIKE {quote_text(pattern)})"
+    return f"({sql} RLIKE {quote_text(like_regex(pattern, _END))})"
+
+
 _ONE: dict[str, Callable[[list[str], Expr], str]] = {
     "neg": lambda args, _: f"(- {args[0]})",
     "not": lambda args, _: f"(NOT {args[0]})",
     "is_null": lambda args, _: f"({args[0]} IS NULL)",
     "in": lambda args, _: f"({args[0]} IN ({', '.join(args[1:])}))",
     "between": lambda args, _: f"({args[0]} BETWEEN {args[1]} AND {args[2]})",
-    "like": lambda args, expr: f"({args[0]} LIKE {quote_text(str(expr.value))})",
+    "like": lambda args, expr: _like(args[0], str(expr.value)),
     "length": lambda args, _: f"CAST(length({args[0]}) AS DOUBLE)",
     "round": lambda args, expr: f"round({args[0]}, {int(float(str(expr.value)))})",
     "to_number": lambda args, _: (
@@ -153,6 +162,4 @@ def _pattern_sql(pattern: str) -> str:
         return f"(`channel` = {quote_text(pattern)})"
     if "#" not in pattern and pattern.index("*") == len(pattern) - 1:
         return f"startswith(`channel`, {quote_text(pattern[:-1])})"
-    wild = {"*": ".*", "#": "[^:]+"}
-    regex = "".join(wild.get(c) or (c if c.isalnum() else f"\\x{{{ord(c):x}}}") for c in pattern)
-    return f"(`channel` RLIKE {quote_text(f'(?s)^{regex}{_END}')})"
+    return f"(`channel` RLIKE {quote_text(channel_regex(pattern, _END))})"

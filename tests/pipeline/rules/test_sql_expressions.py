@@ -1,11 +1,11 @@
 """SQL and interpreter: two evaluations of one language, held to each other on Spark."""
 
 import math
+import time
 from random import Random
 from typing import Any
 
 import pyspark.sql.functions as F
-import pytest
 from pyspark.sql import SparkSession
 
 from arauto.correlation.coercion import ExpressionError
@@ -17,13 +17,13 @@ from arauto.correlation.sql import channels_sql, to_sql
 from arauto.names import matches
 from arauto.pipeline.rules.compile import decode
 from tests.pipeline.rules.expressions import (
+    LIKE_PATTERNS,
+    LIKE_TEXTS,
     PAYLOADS,
     random_boolean,
     random_number,
     random_text,
 )
-
-pytestmark = pytest.mark.timeout(240)
 
 _COLUMNS = (
     "hub string, channel string, user string, session string, content_type string, id string, "
@@ -102,6 +102,38 @@ def test_sql_gives_what_the_interpreter_gives(spark: SparkSession) -> None:
                     f"{source} of {where!r}: Spark {from_spark[f'e{number}']!r}, ours {ours!r}"
                 )
     assert not wrong, f"{len(wrong)} differ:\n" + "\n".join(wrong[:40])
+
+
+def test_like_in_sql_covers_what_it_covers_in_the_interpreter(spark: SparkSession) -> None:
+    expressions = [parse(f"user like '{pattern}'", Scope()) for pattern in LIKE_PATTERNS]
+    columns = [F.expr(to_sql(expr)) for expr in expressions]
+    frame = spark.createDataFrame([(text,) for text in LIKE_TEXTS], "user string")
+    wrong = []
+    covered = dict.fromkeys(LIKE_PATTERNS, 0)
+    for user, *found in frame.select("user", *columns).collect():
+        for pattern, expr, on_spark in zip(LIKE_PATTERNS, expressions, found, strict=True):
+            covered[pattern] += on_spark
+            if on_spark is not evaluate(expr, {"user": user}):
+                wrong.append(f"{user!r} like {pattern!r}: {on_spark} on Spark")
+    assert not wrong, f"{len(wrong)} differ:\n" + "\n".join(wrong[:40])
+    # A pattern that covers nothing here, or everything, would be no example.
+    always = {"%", "%%%%"}
+    assert {p for p, n in covered.items() if n in (0, len(LIKE_TEXTS))} == always
+
+
+def test_no_text_keeps_spark_busy_whatever_the_pattern(spark: SparkSession) -> None:
+    """If every run of a pattern backtracked, the first of these would take years."""
+    patterns = ("%a%a%a%b", "%a_a%a_a%a_b%a", "%%%%b_", f"%{'a' * 40}%{'a' * 40}b%a", "%a%")
+    likes = [to_sql(parse(f"payload like '{pattern}'", Scope())) for pattern in patterns]
+    stars = channels_sql(("*a*a*a*b",))
+    # Beyond the basic plane characters differ in width, for which Java has ways of its own.
+    rows = [("a" * 65_536, "a" * 65_536), ("a\U0001f600" * 32_768, "a\U0001f600" * 32_768)]
+    frame = spark.createDataFrame(rows, "text string, channel string")
+    columns = [F.expr(sql) for sql in (*likes, stars)]
+    started = time.monotonic()
+    found = frame.select(*columns).collect()
+    assert time.monotonic() - started < 20
+    assert [tuple(row) for row in found] == [(False, False, False, False, True, False)] * 2
 
 
 def test_channel_patterns_in_sql_cover_what_names_cover(spark: SparkSession) -> None:

@@ -138,93 +138,147 @@ def test_kinds_have_the_numbers_of_the_journal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "old", "new", "said"),
+    ("text", "old", "new", "line", "said"),
     [
-        (HOLD, "version: 3", "version: 0", "line 2, column 10: version: expected a whole number"),
+        (
+            HOLD,
+            "version: 3",
+            "version: 0",
+            2,
+            "line 2, column 10: version: expected a whole number",
+        ),
         (
             HOLD,
             "version: 3",
             "versions: 3",
+            2,
             "line 2, column 1: versions: unknown field; did you mean",
         ),
-        (HOLD, "  for: 5m\n", "", "hold.for: missing; how long it has to hold"),
-        (HOLD, "for: 5m", "for: 8d", "line 11, column 8: hold.for: a duration here lies between"),
-        (HOLD, "for: 5m", "for: 300", "expected a duration such as 500ms"),
-        (HOLD, "for: 5m", "fr: 5m", "hold.fr: unknown field; did you mean for?"),
-        (HOLD, "rule: spike\n", "", "rule: missing"),
-        (HOLD, "rule: spike", "rule: 'sp ike'", "line 1, column 7: rule: rule is 1-64 of"),
-        (HOLD, '["payload.symbol"]', "[]", "key: expected a list of expressions"),
-        (HOLD, '["payload.symbol"]', "[symbool]", "key[0]: symbool is not known here"),
+        (HOLD, "  for: 5m\n", "", 9, "hold.for: missing; how long it has to hold"),
+        (
+            HOLD,
+            "for: 5m",
+            "for: 8d",
+            11,
+            "line 11, column 8: hold.for: a duration here lies between",
+        ),
+        (HOLD, "for: 5m", "for: 300", 11, "expected a duration such as 500ms"),
+        (HOLD, "for: 5m", "fr: 5m", 11, "hold.fr: unknown field; did you mean for?"),
+        (HOLD, "rule: spike\n", "", 1, "rule: missing"),
+        (HOLD, "rule: spike", "rule: 'sp ike'", 1, "line 1, column 7: rule: rule is 1-64 of"),
+        (HOLD, '["payload.symbol"]', "[]", 6, "key: expected a list of expressions"),
+        (HOLD, '["payload.symbol"]', "[symbool]", 6, "key[0]: symbool is not known here"),
         (
             HOLD,
             "payload.price as double",
             "payload.price as int",
+            8,
             "line 8, column 6: let.p: cast takes",
         ),
-        (HOLD, "  p:", "  user:", "let.user: a name has"),
-        (HOLD, "base: last_stable", "base: mean", "hold.base: expected last_stable"),
-        (HOLD, "  base: last_stable\n", "", "base() is not a function"),
-        (HOLD, "prices:*", "prices *", "from.channels[0]: a channel name has no white space"),
-        (HOLD, '"payload.open = true"', "channel", "from.where: a condition needs true or false"),
-        (HOLD, '"alerts:fx"', '"alerts:*"', "emit.channel: a channel name has no wildcards"),
-        (HOLD, "key.symbol", "key.color", "not a part of the key; they are key.symbol"),
-        (HOLD, "to: last.p", "to: lst.p", "emit.payload.to: lst is not known here"),
-        (HOLD, "emit:", "emitted:", "unknown field; did you mean emit?"),
-        (HOLD, "hold:\n", "hold: 5\nxold:\n", "xold: unknown field; did you mean hold?"),
-        (HOLD, "5m", "&a 5m", "anchors and aliases"),
+        (HOLD, "  p:", "  user:", 8, "let.user: a name has"),
+        (HOLD, "base: last_stable", "base: mean", 12, "hold.base: expected last_stable"),
+        (HOLD, "  base: last_stable\n", "", 10, "base() is not a function"),
+        (HOLD, "prices:*", "prices *", 4, "from.channels[0]: a channel name has no white space"),
+        (
+            HOLD,
+            '"payload.open = true"',
+            "channel",
+            5,
+            "from.where: a condition needs true or false",
+        ),
+        (HOLD, '"alerts:fx"', '"alerts:*"', 14, "emit.channel: a channel name has no wildcards"),
+        (HOLD, "key.symbol", "key.color", 15, "not a part of the key; they are key.symbol"),
+        (HOLD, "to: last.p", "to: lst.p", 15, "emit.payload.to: lst is not known here"),
+        (HOLD, "emit:", "emitted:", 13, "unknown field; did you mean emit?"),
+        (HOLD, "hold:\n", "hold: 5\nxold:\n", 10, "xold: unknown field; did you mean hold?"),
+        (HOLD, "5m", "&a 5m", 11, "anchors and aliases"),
         (
             SEQUENCE,
             "within: 30m",
             "within: 30m\ninclude_pipeline: true",
+            7,
             "look at what it publishes itself",
         ),
-        (HOLD, "5m", "!!str 5m", "tags (!) are not used here"),
-        (HOLD, "key:", "rule: x\nkey:", "written twice"),
-        (SEQUENCE, "within: 30m\n", "", "within: missing; how long it may take"),
-        (SEQUENCE, "within: 30m", "within: 9999999d", "within: a duration here lies between"),
-        (SEQUENCE, "within: 30m", "within: 30m\nwindow: 1m", "window: has no meaning for sequence"),
-        (SEQUENCE, '"1.."', '"5..2"', "sequence[0].times: from least to most"),
-        (SEQUENCE, '"1.."', '"some"', "sequence[0].times: expected 3"),
-        (SEQUENCE, '"1.."', '"0.."', "sequence[0]: the first step has to happen"),
-        (SEQUENCE, "as: pay", "as: add", "sequence[1].as: a name of its own"),
-        (SEQUENCE, "as: pay", "as: last", "sequence[1].as: a name of its own"),
-        (SEQUENCE, "absent: true", "absent: maybe", "sequence[1].absent: expected true or false"),
-        (SEQUENCE, "emit:", "skip: never\nemit:", "skip: expected past_last or to_last or to_next"),
-        (SEQUENCE, "emit:", "prefer: me\nemit:", "prefer: expected first_done or first_begun"),
+        (HOLD, "5m", "!!str 5m", 11, "tags (!) are not used here"),
+        (HOLD, "key:", "rule: x\nkey:", 6, "written twice"),
+        (SEQUENCE, "within: 30m\n", "", 1, "within: missing; how long it may take"),
+        (SEQUENCE, "within: 30m", "within: 9999999d", 6, "within: a duration here lies between"),
+        (
+            SEQUENCE,
+            "within: 30m",
+            "within: 30m\nwindow: 1m",
+            7,
+            "window: has no meaning for sequence",
+        ),
+        (SEQUENCE, '"1.."', '"5..2"', 4, "sequence[0].times: from least to most"),
+        (SEQUENCE, '"1.."', '"some"', 4, "sequence[0].times: expected 3"),
+        (SEQUENCE, '"1.."', '"0.."', 4, "sequence[0]: the first step has to happen"),
+        (SEQUENCE, "as: pay", "as: add", 5, "sequence[1].as: a name of its own"),
+        (SEQUENCE, "as: pay", "as: last", 5, "sequence[1].as: a name of its own"),
+        (
+            SEQUENCE,
+            "absent: true",
+            "absent: maybe",
+            5,
+            "sequence[1].absent: expected true or false",
+        ),
+        (
+            SEQUENCE,
+            "emit:",
+            "skip: never\nemit:",
+            7,
+            "skip: expected past_last or to_last or to_next",
+        ),
+        (SEQUENCE, "emit:", "prefer: me\nemit:", 7, "prefer: expected first_done or first_begun"),
         (
             SEQUENCE,
             "emit:",
             "skip: to_next\nprefer: first_begun\nemit:",
+            8,
             "prefer: with skip: to_next every attempt can match",
         ),
-        (SEQUENCE, "rule: cart", "rule: cart\nmatch: 'true'", "found match and sequence"),
+        (SEQUENCE, "rule: cart", "rule: cart\nmatch: 'true'", 1, "found match and sequence"),
         (
             SEQUENCE,
             "channel: carts",
             "channel: carts, payload: {a: max(add.id)}",
+            7,
             "sum and avg are kept",
         ),
-        (COUNT, "window: 1m", "window: 10ms", "window: a duration here lies between 1000ms"),
-        (COUNT, "every: 10s", "every: 2m", "every: longer than the window"),
-        (COUNT, "every: 10s", "every: 7s", "every: the window is 1 to 120 times this"),
-        (COUNT, "sum(payload.x) > 5", "sum(payload.y) > 5", "has one value, its `of`"),
-        (COUNT, "{of: payload.x}", "{}", "sum is not known here; known here: count"),
-        (COUNT, "top: max", "top: payload.x", "payload is not known here"),
-        (CHANGE, '">= 2"', '"about 2"', 'change.abs_pct: expected ">= 2"'),
-        (CHANGE, "group: {by: payload.sector, member: payload.symbol}\n", "", "group: missing"),
-        (CHANGE, "same_sign_share", "same_share", "did you mean same_sign_share?"),
+        (COUNT, "window: 1m", "window: 10ms", 3, "window: a duration here lies between 1000ms"),
+        (COUNT, "every: 10s", "every: 2m", 4, "every: longer than the window"),
+        (COUNT, "every: 10s", "every: 7s", 4, "every: the window is 1 to 120 times this"),
+        (COUNT, "sum(payload.x) > 5", "sum(payload.y) > 5", 5, "has one value, its `of`"),
+        (COUNT, "{of: payload.x}", "{}", 5, "sum is not known here; known here: count"),
+        (COUNT, "top: max", "top: payload.x", 6, "payload is not known here"),
+        (CHANGE, '">= 2"', '"about 2"', 2, 'change.abs_pct: expected ">= 2"'),
+        (CHANGE, "group: {by: payload.sector, member: payload.symbol}\n", "", 1, "group: missing"),
+        (CHANGE, "same_sign_share", "same_share", 5, "did you mean same_sign_share?"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(text: str, old: str, new: str, said: str) -> None:
+def test_what_is_wrong_is_said_with_its_place(
+    text: str, old: str, new: str, line: int, said: str
+) -> None:
     assert old in text
     message = refusal(text.replace(old, new, 1))
     assert said in message
-    assert message.startswith("line ")
+    assert message.startswith(f"line {line}, column ")
 
 
-@pytest.mark.parametrize("text", ["[1, 2]", "just text", "rule: [", "\x00", "rule: r", "a: 1\n- b"])
-def test_text_that_is_no_rule_is_refused(text: str) -> None:
-    assert refusal(text)
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[1, 2]", "line 1, column 1: expected a rule: names and values"),
+        ("just text", "line 1, column 1: expected a rule: names and values"),
+        (f"{COUNT}---\n- 1", "line 8, column 1: expected a rule: names and values"),
+        ("rule: [", "line 1, column 8: while parsing a flow node, expected the node content"),
+        ("rule: r\n\x00", "line 2, column 1: control characters are not allowed"),
+        ("rule: r", "line 1, column 1: a rule has one of match, hold, sequence"),
+        ("a: 1\n- b", "line 2, column 1: while parsing a block mapping, expected <block end>"),
+    ],
+)
+def test_text_that_is_no_rule_is_refused(text: str, said: str) -> None:
+    assert refusal(text).startswith(said)
 
 
 def test_a_rule_has_at_most_so_many_bytes_and_steps() -> None:

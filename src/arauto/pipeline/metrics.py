@@ -43,10 +43,14 @@ class PipelineMetrics:
             "watermark_lag_seconds", "How far the watermark is behind now."
         )
         self.running = gauge("query_running", "1 while the query runs.")
-        self.restarts = counter("restarts", "Starts after a failure or a change of rules.")
-        self.duplicates = counter("duplicates", "Rows that came twice and were left out.", "node")
-        self.followed = counter(
-            "commits_followed", "Bronze commits taken by what is derived from them."
+        self.restarts = counter("restarts", "Starts after a failure.")
+        self.duplicates = Counter(
+            "arauto_pipeline_duplicates",
+            "Rows that came twice and were left out.",
+            registry=self.registry,
+        )
+        self.derived = counter(
+            "derived_rows", "Bronze rows looked at for each derived table.", "table"
         )
         self.rules = Gauge("arauto_pipeline_rules", "Rules that run.", registry=self.registry)
 

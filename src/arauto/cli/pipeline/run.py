@@ -143,14 +143,9 @@ def picture(pipeline: "Pipeline", metrics: "PipelineMetrics") -> Table:
         name = worker.name.removeprefix("pipeline-")
         value = {key: number for (key, query), number in values.items() if query == name}
         if name == "rollup":
-            cells = [
-                "",
-                "",
-                f"{values.get(('commits_followed_total', 'rollup'), 0):,.0f}",
-                "",
-                "",
-                "",
-            ]
+            cells = [f"{values.get(('derived_rows_total', 'rollup_5m'), 0):,.0f}", *[""] * 5]
+        elif name == "upkeep":
+            cells = [""] * 6
         else:
             cells = [
                 f"{value.get('rows_total', 0):,.0f}",

@@ -1,14 +1,16 @@
 """Runs: stored, numbered, compared, told."""
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from arauto.pipeline.lake.table import Lake
+from arauto.errors import ArautoError, Code
+from arauto.pipeline.lake.table import Lake, Table
 from arauto.pipeline.mining.options import Caps, MiningOptions
-from arauto.pipeline.mining.run import change_messages, mine
+from arauto.pipeline.mining.run import _only_run, change_messages, mine
 from tests.pipeline.mining.frames import messages
 
 OPTIONS = MiningOptions(
@@ -54,6 +56,46 @@ def test_runs_are_numbered_stored_and_compared_with_the_one_before(lake: Lake) -
         (2, '["a","b"]', 3),
         (2, '["c","d"]', 2),
     }
+
+
+def test_a_question_that_is_being_mined_is_refused_and_another_is_not(lake: Lake) -> None:
+    add(lake, 0, ["ab", "ab"])
+    with _only_run(lake, OPTIONS):
+        with pytest.raises(ArautoError) as caught:
+            mine(lake, OPTIONS, now_ms=1_000)
+        assert caught.value.code is Code.LAKE_BUSY
+        assert "hub shop" in caught.value.message
+        with _only_run(lake, dataclasses.replace(OPTIONS, channel="orders")):
+            pass
+    assert lake.table("mined").state().batches == {}
+    assert mine(lake, OPTIONS, now_ms=1_000).run == 1
+
+
+def test_a_run_that_ends_in_an_error_lets_the_next_one_in(lake: Lake) -> None:
+    with pytest.raises(ZeroDivisionError), _only_run(lake, OPTIONS):
+        raise ZeroDivisionError
+    with _only_run(lake, OPTIONS):
+        pass
+
+
+def test_the_lock_is_held_until_the_run_is_committed(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(lake, 0, ["ab", "ab"])
+    refused: list[Code] = []
+
+    def append(table: Table, *_: object, query: str, batch_id: int) -> bool:
+        with pytest.raises(ArautoError) as caught:
+            mine(lake, OPTIONS, now_ms=2_000)
+        refused.append(caught.value.code)
+        return False
+
+    monkeypatch.setattr(Table, "append", append)
+    with pytest.raises(ArautoError) as caught:
+        mine(lake, OPTIONS, now_ms=1_000)
+    assert refused == [Code.LAKE_BUSY]
+    # Its number was taken all the same, so what was found is not what is stored.
+    assert caught.value.code is Code.CONFLICT
 
 
 def test_only_messages_of_the_time_asked_for_count(lake: Lake) -> None:

@@ -1,7 +1,10 @@
 """One run: mine, store the result under the next run number, and tell what is different from the last."""
 
+import fcntl
 import hashlib
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +12,7 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from arauto.errors import ArautoError, Code
 from arauto.pipeline.lake.table import Lake, Table
 from arauto.pipeline.mining.baskets import Bounded
 from arauto.pipeline.mining.difference import difference
@@ -51,7 +55,19 @@ def mine(
         now_ms: the time that the results get.
         from_ms: messages of this time on.
         to_ms: messages before this time.
+
+    Raises:
+        ArautoError: LAKE_BUSY, the same question is being asked already; CONFLICT, its run was stored by
+            somebody else meanwhile.
     """
+    # From before the search, which is the long part: a run that may not be stored is not worth it.
+    with _only_run(lake, options):
+        return _mine(lake, options, now_ms=now_ms, from_ms=from_ms, to_ms=to_ms)
+
+
+def _mine(
+    lake: Lake, options: MiningOptions, *, now_ms: int, from_ms: int | None, to_ms: int | None
+) -> Mined:
     messages = lake.table("messages").read(from_ms=from_ms, to_ms=to_ms, hub=options.hub)
     search = mine_sets if options.kind == "sets" else mine_sequences
     found, bounded = search(messages, options)
@@ -72,7 +88,11 @@ def mine(
         "implies",
     )
     # A run whose writer died is numbered again: it counts for nobody.
-    table.append(rows.coalesce(1), query=query, batch_id=last + 1)
+    if not table.append(rows.coalesce(1), query=query, batch_id=last + 1):
+        # Only where the lock does not reach, as from another machine.
+        raise ArautoError(
+            Code.CONFLICT, f"somebody else stored run {last + 1} of this question; ask it again"
+        )
     before, after = (_of_run(table, options, number) for number in (last, last + 1))
     return Mined(last + 1, after, difference(before, after, options.tolerance), bounded)
 
@@ -105,6 +125,28 @@ def change_messages(mined: Mined, options: MiningOptions, channel: str) -> Itera
         **{name: counts.get(name, 0) for name in ("new", "gone", "changed")},
     }
     yield _message(options, channel, mined.run, summary)
+
+
+@contextmanager
+def _only_run(lake: Lake, options: MiningOptions) -> Iterator[None]:
+    """Be the only run of this question: two would take the same number, and write to the same place.
+
+    The kernel lets go when a process dies.
+    """
+    directory = lake.root / "_mining"
+    directory.mkdir(parents=True, exist_ok=True)
+    lock = os.open(directory / f".{options.job}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ArautoError(
+                Code.LAKE_BUSY,
+                f"the same question is being mined in hub {options.hub} already; wait for that run to end",
+            ) from None
+        yield
+    finally:
+        os.close(lock)
 
 
 def _of_run(table: Table, options: MiningOptions, run: int) -> DataFrame:

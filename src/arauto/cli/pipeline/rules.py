@@ -202,6 +202,7 @@ def _tried(
 ) -> tuple[dict[str, int], list[dict[str, Any]]]:
     """How often each rule fired, and the first matches."""
     from arauto.pipeline.rules.batch import matches_batch
+    from arauto.pipeline.sql.output import utc_text
 
     from_ms, to_ms = span_ms
     rows = context.lake.table("journal").read(from_ms=from_ms, to_ms=to_ms, hub=programs[0].hub)
@@ -213,8 +214,7 @@ def _tried(
         found.unpersist()
     shown = [
         {
-            # Spark hands times over in UTC, and without saying so.
-            "time": row["ts"].isoformat(timespec="milliseconds") + "Z",
+            "time": utc_text(row["ts"]),
             "rule": row["rule"],
             "key": row["key"],
             "channel": row["channel"],

@@ -11,7 +11,7 @@ import msgspec
 
 from arauto.pipeline.sql.run import Answer
 
-__all__ = ["cell", "to_csv", "to_json"]
+__all__ = ["cell", "to_csv", "to_json", "utc_text"]
 
 _KINDS_AS_THEY_ARE = (str, int, float, bool, type(None))
 
@@ -40,6 +40,12 @@ def cell(value: Any) -> str:
     return str(_flat(value))
 
 
+def utc_text(time: datetime) -> str:
+    """A time that Spark handed out, in ISO 8601."""
+    # It is the machine's local time, whatever the session's zone is, and does not say so.
+    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def _flat(value: Any) -> Any:
     plain = _plain(value)
     if isinstance(plain, list | dict):
@@ -52,8 +58,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, _KINDS_AS_THEY_ARE):
         return value
     if isinstance(value, datetime):
-        # Spark hands out times of the session's zone, UTC, in the machine's own clothes.
-        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return utc_text(value)
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, bytes | bytearray):

@@ -116,7 +116,9 @@ def sample_report(hub: str = "shop") -> Report:
         ),
         quality=Quality(
             journal_rows=8_123_409,
+            missing_rows=180,
             gaps=(Gap("n2", 40_001, 40_180),),
+            quarantined_rows=12,
             quarantined=(Ranked("payload is not UTF-8", 12),),
         ),
     )

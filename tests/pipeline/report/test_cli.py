@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from arauto.cli.main import app
+from arauto.errors import ArautoError, Code
 
 
 def test_a_directory_that_is_not_there_is_told_before_spark_starts(tmp_path: Path) -> None:
@@ -16,6 +17,21 @@ def test_a_directory_that_is_not_there_is_told_before_spark_starts(tmp_path: Pat
     )
     assert result.exit_code == 2
     assert "there is no directory" in result.output
+
+
+def test_an_empty_hub_is_refused_and_is_not_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arauto.cli.pipeline.report.starting_spark", _no_spark)
+    page = tmp_path / "r.html"
+    error = CliRunner().invoke(app, ["pipeline", "report", "--hub", "", "-o", str(page)]).exception
+    assert isinstance(error, ArautoError)
+    assert error.code is Code.BAD_HUB_NAME
+    assert not page.exists()
+
+
+def _no_spark(*_: object, **__: object) -> None:
+    raise AssertionError("Spark was started")
 
 
 @pytest.mark.parametrize("option", ["--from", "--to"])

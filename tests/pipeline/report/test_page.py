@@ -103,11 +103,25 @@ def test_hostile_names_are_text_everywhere() -> None:
         users=(Ranked(HOSTILE, 1),),
         errors=(Ranked(HOSTILE, 1),),
         rules=(dataclasses.replace(sample.rules[0], name=HOSTILE),),
-        quality=Quality(1, (Gap(HOSTILE, 1, 2),), (Ranked(HOSTILE, 1),)),
+        quality=Quality(1, 2, (Gap(HOSTILE, 1, 2),), 1, (Ranked(HOSTILE, 1),)),
     )
     page = Outline(render(report))
     assert not {"script", "img"} & set(page.count)
     assert page.text.count(HOSTILE) == 11
+
+
+def test_sums_of_data_quality_are_of_everything_also_where_lists_are_cut() -> None:
+    cut = Quality(1_000, 500, (Gap("n1", 1, 20),), 70, (Ranked("torn", 30),))
+    page = Outline(render(dataclasses.replace(sample_report(), quality=cut)))
+    for said in (
+        "1,000 rows of the journal are in the lake, 500 are missing.",
+        "480 more are missing at other places.",
+        "70 rows could not be read",
+        "40 more are there for other reasons.",
+    ):
+        assert said in page.text
+    whole = Outline(render(sample_report()))
+    assert " more are " not in whole.text
 
 
 def test_an_empty_lake_gives_a_page_that_says_so() -> None:

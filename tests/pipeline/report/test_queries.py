@@ -9,9 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from arauto.errors import ArautoError, Code
+from arauto.pipeline.lake.retention import REMOVED
 from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.report.model import ChannelRow, Peak, Ranked, RuleRow
-from arauto.pipeline.report.queries import STEPS, make_report, step_for
+from arauto.pipeline.report.queries import STEPS, _quality, _Source, make_report, step_for
 from arauto.pipeline.rollup.partial import partial_rollups
 from arauto.pipeline.schemas import TABLES
 from arauto.storage.base import Kind
@@ -130,6 +131,40 @@ def test_a_hubs_report_has_its_numbers(lake: Lake) -> None:
     assert report.errors == (Ranked("RATE_LIMITED", 5), Ranked("BAD_FIELD", 1))
     assert report.rules == (RuleRow("r", 2, MONDAY_MS + 9),)
     assert report.quality.quarantined == (Ranked("torn", 1),)
+
+
+def test_a_report_is_about_whole_windows_also_if_the_times_asked_for_are_not(lake: Lake) -> None:
+    from_ms, to_ms = MONDAY_MS + 62_500, MONDAY_MS + DAY_MS + 62_500
+    report = make_report(lake, from_ms=from_ms, to_ms=to_ms, made_ms=0, hub="shop")
+    assert (report.from_ms, report.to_ms) == (MONDAY_MS, MONDAY_MS + DAY_MS + 300_000)
+    # Roll-ups and messages of the first window, from before `from_ms`, count; so does the step asked for.
+    assert (report.now.messages_in, report.channels[0], report.step) == (
+        120, ChannelRow("a", 2, 10), "5m",
+    )  # fmt: skip
+    assert "late" in {row.name for row in report.channels}
+
+
+def test_an_empty_hub_is_not_all_hubs(lake: Lake) -> None:
+    with pytest.raises(ArautoError) as caught:
+        make_report(lake, from_ms=0, to_ms=HOUR_MS, made_ms=0, hub="")
+    assert caught.value.code is Code.BAD_HUB_NAME
+
+
+def test_data_quality_adds_up_more_than_it_lists(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path)
+    journal = lake.table("journal")
+    # Every second place of 1 to 61 arrived: 30 gaps. Four of the rows were removed for their age.
+    coverage = {"n1": tuple((seq, seq) for seq in range(1, 62, 2)), "n2": ((5, 9),)}
+    written = journal.write(frame(spark, "journal", []), "test", 0)
+    journal.commit(written, "test", 0, coverage=coverage, notes={f"{REMOVED}@n1": 4})
+    reasons = [{"ts": MONDAY_MS, "reason": f"r{n:02}"} for n in range(12)]
+    lake.table("quarantine").append(
+        frame(spark, "quarantine", [*reasons, *reasons]), query="test", batch_id=0
+    )
+    quality = _quality(_Source(lake, MONDAY_MS, MONDAY_MS + DAY_MS, None))
+    assert (quality.journal_rows, quality.missing_rows) == (31 - 4 + 5, 30)
+    assert (len(quality.gaps), len(quality.quarantined)) == (20, 10)
+    assert quality.quarantined_rows == 24
 
 
 def test_points_keep_an_even_pace_over_idle_times(lake: Lake) -> None:

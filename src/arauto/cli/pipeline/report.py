@@ -17,6 +17,7 @@ from arauto.cli.pipeline.common import (
     read_config,
     starting_spark,
 )
+from arauto.names import check_hub
 
 __all__ = ["report"]
 
@@ -26,7 +27,7 @@ def report(
         str, typer.Option("--from", metavar="TIME", help="Since: 2026-11-01, 24h, 7d (ago).")
     ] = "7d",
     to: Annotated[str, typer.Option(metavar="TIME", help="Until; not included. Else now.")] = "",
-    hub: Annotated[str, typer.Option(help="One hub; else all of them.")] = "",
+    hub: Annotated[str | None, typer.Option(help="One hub; else all of them.")] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write.")
     ] = Path("report.html"),
@@ -41,6 +42,8 @@ def report(
     now = datetime.now(UTC)
     now_ms = int(now.timestamp() * 1000)
     from_ms, to_ms = parse_time(from_, now), parse_time(to, now) if to else now_ms
+    if hub is not None:
+        check_hub(hub)
     settings = read_config(config, data_dir)
     console = errors()
     if not output.resolve().parent.is_dir():

@@ -117,7 +117,7 @@ def rules_section(report: Report) -> Markup:
 
 def quality_section(report: Report) -> Markup:
     quality = report.quality
-    missing = sum(gap.last - gap.first + 1 for gap in quality.gaps)
+    missing = quality.missing_rows
     parts = [
         el(
             "p",
@@ -132,12 +132,18 @@ def quality_section(report: Report) -> Markup:
             for gap in quality.gaps
         ]
         parts.append(table(("node", "places", "rows"), rows))
-    count = sum(row.count for row in quality.quarantined)
+        others = missing - sum(gap.last - gap.first + 1 for gap in quality.gaps)
+        if others:
+            parts.append(el("p", f"{others:,} more are missing at other places.", class_="note"))
+    count = quality.quarantined_rows
     if count:
         parts.append(
             el("p", f"{count:,} rows could not be read and are kept in quarantine.", class_="warn")
         )
         parts.append(_ranked(quality.quarantined, ("reason", "rows"), 4, ""))
+        others = count - sum(row.count for row in quality.quarantined)
+        if others:
+            parts.append(el("p", f"{others:,} more are there for other reasons.", class_="note"))
     else:
         parts.append(el("p", "Every row could be read.", class_="ok"))
     note = "Whether the numbers above are about everything that happened."

@@ -112,8 +112,15 @@ class Quality:
     """How far the numbers can be trusted."""
 
     journal_rows: int = 0
+    """Rows of the journal that are in the lake now."""
+    missing_rows: int = 0
+    """Of all gaps, also of those that are not listed."""
     gaps: tuple[Gap, ...] = ()
+    """The first ones."""
+    quarantined_rows: int = 0
+    """For all reasons, also for those that are not listed."""
     quarantined: tuple[Ranked, ...] = ()
+    """The most frequent reasons."""
 
 
 @dataclass(frozen=True, slots=True)

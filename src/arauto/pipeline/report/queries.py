@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from arauto.errors import ArautoError, Code
 from arauto.names import check_hub
 from arauto.pipeline.lake.coverage import count, gaps
+from arauto.pipeline.lake.retention import removed_rows
 from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.report.model import (
     ChannelRow,
@@ -67,29 +68,34 @@ def make_report(
     from_ms: int,
     to_ms: int,
     made_ms: int,
-    hub: str = "",
+    hub: str | None = None,
     on_step: OnStep = lambda name: None,
 ) -> Report:
     """Everything about a period.
 
     Args:
         lake: where it is read from.
-        from_ms: the beginning.
-        to_ms: the end, exclusive.
+        from_ms: the beginning; the report begins with the five minutes it lies in.
+        to_ms: the end, exclusive; the report ends with the five minutes it lies in.
         made_ms: the time of making it.
-        hub: one hub; empty = all.
+        hub: one hub; None = all.
         on_step: is told each of `STEPS` as it begins.
 
     Raises:
         ArautoError: BAD_FIELD, BAD_HUB_NAME.
     """
-    if hub:
+    if hub is not None:
         check_hub(hub)
     step_for(from_ms, to_ms)
+    asked_ms = (from_ms, to_ms)
+    # Roll-ups know whole windows only: everything else is added up over the same ones.
+    from_ms -= from_ms % WINDOW_MS
+    to_ms += -to_ms % WINDOW_MS
     source = _Source(lake, from_ms, to_ms, hub)
     on_step(STEPS[0])
     # A young lake knows little of a long time: its charts show that little well.
-    step = step_for(*source.known_ms())
+    first_ms, end_ms = source.known_ms()
+    step = step_for(max(first_ms, asked_ms[0]), min(end_ms, asked_ms[1]))
     points = _filled(_points(source, step), PERIODS_MS[step])
     now = source.totals()
     on_step(STEPS[1])
@@ -107,7 +113,7 @@ def make_report(
     on_step(STEPS[7])
     quality = _quality(source)
     return Report(
-        hub=hub,
+        hub=hub or "",
         from_ms=from_ms,
         to_ms=to_ms,
         made_ms=made_ms,
@@ -129,18 +135,17 @@ def make_report(
 class _Source:
     """Tables of the period and hub."""
 
-    def __init__(self, lake: Lake, from_ms: int, to_ms: int, hub: str) -> None:
+    def __init__(self, lake: Lake, from_ms: int, to_ms: int, hub: str | None) -> None:
         self.lake, self.from_ms, self.to_ms, self.hub = lake, from_ms, to_ms, hub
+        self._counted = ALL_HUBS if hub is None else hub
 
     def read(self, name: str) -> DataFrame:
-        return self.lake.table(name).read(
-            from_ms=self.from_ms, to_ms=self.to_ms, hub=self.hub or None
-        )
+        return self.lake.table(name).read(from_ms=self.from_ms, to_ms=self.to_ms, hub=self.hub)
 
     def rollups(self) -> DataFrame:
         """Of the hub, or those that are about all hubs together."""
         return self.lake.table("rollup_5m").read(
-            from_ms=self.from_ms, to_ms=self.to_ms, hub=self.hub or ALL_HUBS
+            from_ms=self.from_ms, to_ms=self.to_ms, hub=self._counted
         )
 
     def known_ms(self) -> tuple[int, int]:
@@ -157,7 +162,7 @@ class _Source:
         """Messages published in each step. Roll-ups know only those that were stored, counters all."""
         # A row is written when its interval is over.
         rows = self.lake.table("counters").read(
-            from_ms=self.from_ms, to_ms=self.to_ms + 2 * WINDOW_MS, hub=self.hub or ALL_HUBS
+            from_ms=self.from_ms, to_ms=self.to_ms + 2 * WINDOW_MS, hub=self._counted
         )
         started = F.unix_millis("started")
         mine = rows.where((started >= self.from_ms) & (started < self.to_ms))
@@ -298,16 +303,27 @@ def _rules(source: _Source) -> tuple[RuleRow, ...]:
 
 def _quality(source: _Source) -> Quality:
     reason = F.coalesce("reason", F.lit("unknown")).alias("name")
-    quarantined = source.read("quarantine").groupBy(reason).agg(F.count("*").alias("count"))
-    coverage = source.lake.table("journal").state().coverage
+    rows = source.read("quarantine")
+    quarantined = rows.groupBy(reason).agg(F.count("*").alias("count"))
+    state = source.lake.table("journal").state()
+    coverage = state.coverage
     missing = [
         Gap(node, first, last)
         # What a node wrote before its first row here was never meant for this lake.
         for node, ranges in sorted(coverage.items())
         for first, last in gaps(ranges, ranges[0][0] if ranges else 1)
     ]
-    rows = sum(count(ranges) for ranges in coverage.values())
-    return Quality(rows, tuple(missing[:_GAPS_LEN]), _ranked(quarantined))
+    return Quality(
+        journal_rows=sum(
+            # What was removed for its age was taken in, and is no longer there.
+            count(ranges) - removed_rows(state.notes, node)
+            for node, ranges in coverage.items()
+        ),
+        missing_rows=sum(gap.last - gap.first + 1 for gap in missing),
+        gaps=tuple(missing[:_GAPS_LEN]),
+        quarantined_rows=rows.count(),
+        quarantined=_ranked(quarantined),
+    )
 
 
 def _ranked(counted: DataFrame) -> tuple[Ranked, ...]:

@@ -57,7 +57,7 @@ class Rollup(_Record, frozen=True, kw_only=True, omit_defaults=True):
     bytes_in: _Count | None = None
     bytes_out: _Count | None = None
     published: _Count | None = None
-    """Messages accepted."""
+    """Messages stored in the journal; what a channel does not store is not among them."""
     published_bytes: _Count | None = None
     """Payload bytes of the stored ones."""
     deliveries: _Count | None = None
@@ -67,15 +67,15 @@ class Rollup(_Record, frozen=True, kw_only=True, omit_defaults=True):
     refused: _Count | None = None
     """Requests and connections refused."""
     hubs: _Count | None = None
-    """Hubs that were active."""
+    """Hubs open: the most at the end of any interval of counters, added up over the nodes."""
     channels: _Count | None = None
-    """Channels open at the end of the period."""
+    """Channels open, counted as `hubs`: each node's most, added up over the nodes."""
     sessions: _Count | None = None
-    """Sessions connected at the end of the period."""
+    """Sessions connected, counted as `hubs`: each node's most, added up over the nodes."""
     sessions_peak: _Count | None = None
-    """The most sessions at a time."""
+    """The most sessions at a time, sampled also within intervals; added up over the nodes."""
     subscriptions: _Count | None = None
-    """Subscriptions at the end of the period."""
+    """Subscriptions, counted as `hubs`: each node's most, added up over the nodes."""
     sessions_started: _Count | None = None
     sessions_ended: _Count | None = None
     duration_mean_ms: _Ms | None = None
@@ -86,7 +86,7 @@ class Rollup(_Record, frozen=True, kw_only=True, omit_defaults=True):
     distinct_channels: _Count | None = None
     """Channels with stored messages, estimated."""
     distinct_users: _Count | None = None
-    """Users seen, estimated."""
+    """Users who published stored messages, estimated."""
 
 
 class RollupRow(_Record, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from arauto.pipeline.rules.running import RuleQuery
 from arauto.pipeline.rules.stream import QUERIES
 from arauto.pipeline.session import unhurried
 from arauto.pipeline.upkeep import crowded, keep_up, only_upkeep
-from arauto.pipeline.worker import Worker, stop_query
+from arauto.pipeline.worker import Worker, first_line, stop_query
 
 __all__ = ["Pipeline"]
 
@@ -122,7 +122,7 @@ class Pipeline:
             taken = take(self._lake.table("journal"), frame, query, batch_id)
         if taken is not None and taken.duplicates:
             _log.warning("rows came twice and were left out", rows=taken.duplicates)
-            self._metrics.duplicates.labels(",".join(taken.coverage)).inc(taken.duplicates)
+            self._metrics.duplicates.inc(taken.duplicates)
         self._archived.set()
 
     # --- what is derived from bronze ---------------------------------------------------------------
@@ -139,7 +139,7 @@ class Pipeline:
         """Bring all derived tables up to date."""
         for name in DERIVED:
             with self._lane:
-                self._metrics.followed.labels(name).inc(follow(self._lake, name))
+                self._metrics.derived.labels(name).inc(follow(self._lake, name))
             if name == "rollup_5m" and self._token:
                 self._serve()
 
@@ -149,10 +149,10 @@ class Pipeline:
             self._url, self._token, settings.rollup_channel, settings.system_hub
         )
         try:
-            serve(self._lake, destination)
+            serve(self._lake, destination, now_ms=_now_ms(), gold_days=settings.retention.gold_days)
         except Exception as error:
             # The lake has them; they are served when the node is there again.
-            _log.warning("roll-ups could not be served", error=str(error).splitlines()[0])
+            _log.warning("roll-ups could not be served", error=first_line(error))
 
     # --- upkeep ------------------------------------------------------------------------------------
 
@@ -160,15 +160,22 @@ class Pipeline:
         """Merge small files as they gather."""
         self._use_pool(_ARCHIVE)
         while not self._stop.wait(_UPKEEP_EVERY_S):
-            names = crowded(self._lake, self._settings.compact_after_files)
+            names = crowded(
+                self._lake, self._settings.compact_after_files, serving=bool(self._token)
+            )
             if names:
                 self._merge(names)
 
     def _merge(self, names: list[str]) -> None:
-        now_ms = time.time_ns() // 1_000_000
         try:
             with self._lane, only_upkeep(self._lake):
-                done = keep_up(self._lake, self._settings.retention, now_ms=now_ms, names=names)
+                done = keep_up(
+                    self._lake,
+                    self._settings.retention,
+                    now_ms=_now_ms(),
+                    names=names,
+                    serving=bool(self._token),
+                )
         except ArautoError as error:
             if error.code is not Code.LAKE_BUSY:
                 raise
@@ -209,3 +216,7 @@ class Pipeline:
 
     def _count_restart(self, name: str) -> None:
         self._metrics.restarts.labels(name).inc()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

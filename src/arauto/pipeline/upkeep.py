@@ -45,21 +45,24 @@ def only_upkeep(lake: Lake) -> Iterator[None]:
         yield
 
 
-def stays(lake: Lake, name: str) -> Keep:
-    """Which files of a table somebody has yet to read commit by commit."""
+def stays(lake: Lake, name: str, *, serving: bool = True) -> Keep:
+    """Which files of a table somebody has yet to read commit by commit.
+
+    Without `serving` (the pipeline has no admin token) nobody ever reads roll-ups that way.
+    """
     if name == "journal":
         return lambda: untaken(lake)
-    if name == "rollup_5m":
+    if name == "rollup_5m" and serving:
         return lambda: _unserved(lake)
     return frozenset
 
 
-def crowded(lake: Lake, files_min: int) -> list[str]:
-    """Tables with so many small files of one day that merging them is due."""
+def crowded(lake: Lake, files_min: int, *, serving: bool = True) -> list[str]:
+    """Tables with so many small files of one day that merging them is due. `serving` as for `stays`."""
     names = []
     for name in TABLES:
         files = lake.table(name).state().files.values()
-        if plan_merges(files, stays(lake, name)(), files_min=files_min):
+        if plan_merges(files, stays(lake, name, serving=serving)(), files_min=files_min):
             names.append(name)
     return names
 
@@ -72,6 +75,7 @@ def keep_up(
     names: Sequence[str] = tuple(TABLES),
     files_min: int = 2,
     grace_ms: int = GRACE_MS,
+    serving: bool = True,
     on_table: Callable[[Kept], None] = lambda _: None,
 ) -> list[Kept]:
     """Look after some tables. Call it as the only one (`only_upkeep`).
@@ -79,10 +83,11 @@ def keep_up(
     Args:
         lake: the lake.
         retention: how long to keep what.
-        now_ms: the time.
+        now_ms: the time, by which retention counts its days.
         names: which tables.
         files_min: small files of a day from which on they are merged.
-        grace_ms: how long files that no longer count stay on disk.
+        grace_ms: how long files stay on disk after they stopped to count.
+        serving: whether roll-ups go to a node, so that those it has not seen stay as they are.
         on_table: told of each table when it is done.
 
     Raises:
@@ -95,12 +100,13 @@ def keep_up(
     }
     done = []
     for name in names:
-        table, keep = lake.table(name), stays(lake, name)
+        table, keep = lake.table(name), stays(lake, name, serving=serving)
         before_ms = cutoff_ms(now_ms, days[table.schema.layer])
         removed = expire(table, keep, before_ms) if before_ms is not None else 0
         fold = fold_partials if name == "rollup_5m" else None
         merged = compact(table, keep, fold=fold, files_min=files_min)
-        deleted = table.vacuum(now_ms - grace_ms)
+        # By the clock of the files, which is past `now_ms` after a long merge.
+        deleted = table.vacuum(time.time_ns() // 1_000_000 - grace_ms)
         done.append(Kept(name, merged.files_before, merged.files_after, removed, deleted))
         on_table(done[-1])
     return done

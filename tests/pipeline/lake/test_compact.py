@@ -1,5 +1,6 @@
 """Small files become few; nothing else changes."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,6 @@ from arauto.pipeline.rollup.merge import fold_partials, merge_rollups
 from arauto.pipeline.upkeep import crowded, keep_up, only_upkeep, stays
 from tests.pipeline.archive.support import journal
 from tests.pipeline.feed import T0
-
-#: The first test of a process waits for Spark, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture
@@ -105,6 +103,38 @@ def test_roll_ups_fold_only_what_was_served_and_keep_their_numbers(lake: Lake) -
         (3, 2),
     ]
     assert sorted(merge_rollups(table.read(), "day").collect()) == sorted(before)
+
+
+def test_roll_ups_that_go_to_no_node_are_merged_and_expire(lake: Lake) -> None:
+    table = lake.table("rollup_5m")
+    for batch in range(2):
+        _batch(lake.table("journal"), batch, {"seq": batch + 1})
+        follow(lake, "rollup_5m")
+    # With a node these are waited for.
+    assert "rollup_5m" not in crowded(lake, 2)
+    assert "rollup_5m" in crowded(lake, 2, serving=False)
+    keep = RetentionConfig(gold_days=1)
+    names = ("rollup_5m",)
+    keep_up(lake, keep, now_ms=T0, names=names, serving=False)
+    assert [file.commit for file in table.state().files.values()] == [0]
+    keep_up(lake, keep, now_ms=T0 + 3 * DAY_MS, names=names, serving=False)
+    assert table.state().rows == 0
+
+
+def test_merged_files_go_at_once_without_grace_and_stay_for_readers_with_it(lake: Lake) -> None:
+    table = lake.table("journal")
+    for batch in range(2):
+        _batch(table, batch, {"seq": batch + 1})
+    merged = [table.directory / path for path in table.state().files]
+    for name in DERIVED:
+        follow(lake, name)
+    for path in merged:
+        os.utime(path, (1, 1))  # Written long ago; it stops to count only now.
+    (with_grace,) = keep_up(lake, RetentionConfig(), now_ms=T0, names=("journal",))
+    assert with_grace.files_after == 1
+    assert (with_grace.files_deleted, all(path.exists() for path in merged)) == (0, True)
+    (without,) = keep_up(lake, RetentionConfig(), now_ms=T0, names=("journal",), grace_ms=0)
+    assert (without.files_deleted, any(path.exists() for path in merged)) == (2, False)
 
 
 def test_an_append_in_the_middle_of_a_merge_is_kept(lake: Lake) -> None:

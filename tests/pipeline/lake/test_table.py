@@ -1,6 +1,7 @@
 """A table on disk: batches once, reads that skip files, files that go."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,6 @@ from arauto.pipeline.lake.manifest import select
 from arauto.pipeline.lake.table import Lake, Table
 from tests.pipeline.archive.support import journal
 from tests.pipeline.feed import T0
-
-#: The first test of a process waits for Spark, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture
@@ -85,3 +83,25 @@ def test_only_old_files_that_do_not_count_are_deleted(table: Table, spark: Spark
     assert (old.exists(), young.exists()) == (False, True)
     assert table.leftovers() == []
     assert _seqs(table) == [1]
+
+
+def test_a_batch_that_is_not_committed_loses_nothing_for_an_hour(
+    table: Table, spark: SparkSession
+) -> None:
+    written = table.write(journal(spark, {"seq": 1}).coalesce(1), "q", 0)
+    # Where Spark is about to put the first file of another batch.
+    begun = table.directory / "data" / "q=q" / "b=1" / "_temporary"
+    begun.mkdir(parents=True)
+    now_s = time.time()
+    for path, age_s in ((table.directory / written.files[0].path, 3_500), (begun.parent, 3_500)):
+        os.utime(path, (now_s - age_s, now_s - age_s))
+    assert table.vacuum(round(now_s * 1000) + 1_000) == 0
+    assert begun.exists()
+    table.commit(written, "q", 0)
+    assert _seqs(table) == [1]
+    # What nobody finished within an hour is not in progress any more.
+    left = table.directory / table.write(journal(spark, {"seq": 2}), "q", 2).files[0].path
+    for path in (left, begun.parent):
+        os.utime(path, (now_s - 3_700, now_s - 3_700))
+    assert table.vacuum(round(now_s * 1000)) == 1
+    assert (left.exists(), begun.exists()) == (False, False)

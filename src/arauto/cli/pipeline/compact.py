@@ -27,7 +27,7 @@ def compact(
             "--grace",
             metavar="SECONDS",
             min=0,
-            help="Delete files that no longer count once they are so old; 0 breaks queries that run.",
+            help="Delete files so long after they stopped to count; 0 breaks queries that run.",
         ),
     ] = 3_600,
     config: ConfigFile = None,
@@ -37,7 +37,8 @@ def compact(
     """Merge small files, drop what is older than pipeline.retention says, delete what no longer counts.
 
     May run beside `arauto pipeline run`. Segments of the node go when they are in the lake and older than
-    pipeline.retention.segmentsDays.
+    pipeline.retention.segmentsDays. Give it the pipeline's configuration: without an admin token
+    it takes it that roll-ups go to no node, and merges all of them.
 
     Example: arauto pipeline compact --config config.yaml
 
@@ -59,6 +60,7 @@ def compact(
                 retention,
                 now_ms=now_ms,
                 grace_ms=grace_s * 1000,
+                serving=bool(settings.admin.token),
                 on_table=lambda _: bar.advance(task),
             )
             before_ms = cutoff_ms(now_ms, retention.segments_days)

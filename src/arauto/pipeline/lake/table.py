@@ -1,10 +1,12 @@
 """A table for Spark: append a batch once, read what matters, put new files in the place of others."""
 
+import os
 import re
 import secrets
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -22,6 +24,9 @@ __all__ = ["Lake", "Table", "Written"]
 
 _BATCH = re.compile(r"data/q=(?P<query>[^/]+)/b=(?P<number>\d+)")
 _QUERY = re.compile(r"[a-z][a-z0-9_.@-]{0,63}\Z")
+
+#: Until what a batch wrote is this old, the batch may still be about to commit it.
+_UNFINISHED_MS = 3_600_000
 
 
 class Written:
@@ -168,21 +173,34 @@ class Table:
                 notes=notes or {},
             )
 
+        # Readers that began before the commit need these for a while, counted from now. Before the commit, so
+        # that a crash in between leaves no file that looks as if it had stopped to count long ago.
+        for path in gone:
+            _touch(self.directory / path)
         state = self._log.commit(decide)
         return state if state is not None else self.state()
 
     def vacuum(self, older_than_ms: int) -> int:
-        """Delete files on disk that no longer count and are older than that; how many there were.
+        """Delete files on disk that stopped to count before that time; how many there were.
 
-        What is young may belong to a batch that is about to be committed, or to a reader.
+        What stopped to count later may have readers. Files of a batch that is not committed stay for an hour
+        at least, whatever the time: their batch may be in progress. Only for whoever is the only one to
+        replace files just now, as `leftovers`.
         """
-        counting = {str(self.directory / path) for path in self.state().files}
+        state = self.state()
+        unfinished_ms = min(older_than_ms, _now_ms() - _UNFINISHED_MS)
+
+        def is_over(path: Path) -> bool:
+            done = _is_done(path.relative_to(self.directory).as_posix(), state)
+            return _is_older(path, older_than_ms if done else unfinished_ms)
+
+        counting = {str(self.directory / path) for path in state.files}
         deleted = 0
         for path in (self.directory / "data").rglob("*.parquet"):
-            if str(path) not in counting and _is_older(path, older_than_ms):
+            if str(path) not in counting and is_over(path):
                 path.unlink(missing_ok=True)
                 deleted += 1
-        _remove_empty(self.directory / "data", older_than_ms)
+        _remove_empty(self.directory / "data", is_over)
         return deleted
 
     def leftovers(self) -> list[Path]:
@@ -242,9 +260,15 @@ def _is_done(path: str, state: State) -> bool:
     return batch is None or int(batch["number"]) <= state.batches.get(batch["query"], -1)
 
 
-def _remove_empty(directory: Path, older_than_ms: int) -> None:
+def _touch(path: Path) -> None:
+    # Without the right to, the file's age is that of its contents: it goes sooner, and nothing else happens.
+    with suppress(OSError):
+        os.utime(path)
+
+
+def _remove_empty(directory: Path, is_over: Callable[[Path], bool]) -> None:
     # Batches lie two levels deep, merged files one.
     for path in (*directory.glob("q=*/*"), *directory.glob("c=*")):
-        idle = path.is_dir() and _is_older(path, older_than_ms)
+        idle = path.is_dir() and is_over(path)
         if idle and not any(path.rglob("*.parquet")):
             shutil.rmtree(path, ignore_errors=True)

@@ -175,7 +175,9 @@ class _Refusing(NodeApi):
         return [refusal for _ in messages]
 
 
-_ITEMS = [{"period": "5m", "hub": hub, "startMs": 0, "values": {}} for hub in ("a", "b", "c")]
+_ITEMS: list[dict[str, Any]] = [
+    {"period": "5m", "hub": hub, "startMs": 0, "values": {}} for hub in ("a", "b", "c")
+]
 _SOMEWHERE = Destination("http://127.0.0.1:1", "", _CHANNEL, "system")
 
 

@@ -12,9 +12,6 @@ from arauto.pipeline.rollup.merge import merge_rollups
 from arauto.pipeline.rollup.partial import partial_rollups
 from tests.pipeline.archive.support import journal
 
-#: The first test of a process waits for Spark, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path) -> Lake:
@@ -63,6 +60,19 @@ def test_bronze_files_are_untaken_until_every_table_that_needs_them_has_read_the
         assert untaken(lake) == files
         follow(lake, name)
     assert untaken(lake) == frozenset()
+
+
+def test_a_table_that_begins_now_takes_bronze_that_was_merged_before(lake: Lake) -> None:
+    bronze = lake.table("journal")
+    _take(lake, 0, {"seq": 1}, {"seq": 2})
+    _take(lake, 1, {"seq": 3})
+    follow(lake, "quarantine")
+    files = list(bronze.state().files.values())
+    bronze.replace(files, bronze.read_files(files))
+    _take(lake, 2, {"seq": 4})
+    # The one that was there takes only what is new.
+    assert [follow(lake, name) for name in ("quarantine", "messages", "messages")] == [1, 4, 0]
+    assert _counts(lake, "messages") == {"messages": 4}
 
 
 def test_a_step_that_was_written_and_not_committed_counts_once(lake: Lake) -> None:

@@ -65,7 +65,7 @@ def follow(lake: Lake, name: str) -> int:
     bronze, table, derived = lake.table("journal"), lake.table(name), DERIVED[name]
     rows = 0
     while True:
-        place = table.state().batches.get(QUERY, 0)
+        place = _place(table.state())
         files, last = pending(bronze.state(), place, derived.kinds)
         if not files:
             return rows
@@ -79,13 +79,19 @@ def untaken(lake: Lake) -> frozenset[str]:
     state = lake.table("journal").state()
     waiting: set[str] = set()
     for name, derived in DERIVED.items():
-        place = lake.table(name).state().batches.get(QUERY, 0)
+        place = _place(lake.table(name).state())
         waiting.update(
             file.path
             for file in state.files.values()
             if file.commit > place and _concerns(file, derived.kinds)
         )
     return frozenset(waiting)
+
+
+def _place(derived: State) -> int:
+    """The last bronze commit that a table has taken. Merged files count as commit 0, which every table has
+    taken before they were merged, but for one that begins now."""
+    return derived.batches.get(QUERY, 0) if derived.number else -1
 
 
 def _concerns(file: FileEntry, kinds: frozenset[int] | None) -> bool:

@@ -1,5 +1,6 @@
 """The check finds what is missing, and says nothing when all is well."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,6 @@ from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.source.offsets import Place
 from tests.pipeline.archive.support import take_segments
 from tests.pipeline.feed import Feed, message
-
-#: The first test of a process waits for Spark, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture
@@ -45,6 +43,20 @@ def test_a_whole_lake_has_no_problems_and_tells_what_is_to_come(lake: Lake, feed
     ]
     assert report.quarantine == {"content type is JSON, but the payload is not JSON": 1}
     assert (report.untaken, report.duplicates) == (0, 0)
+
+
+def test_rows_that_came_twice_are_told_and_are_no_problem(lake: Lake, feed: Feed) -> None:
+    feed.write(*(message(n) for n in range(5)))
+    feed.export(rows_max=3)
+    take_segments(lake, feed.segments)
+    # The same three rows under another name, in a batch of their own.
+    shutil.copy(min(feed.segments.glob("seg-*")), feed.segments / "seg-copy-1-3.parquet")
+    take_segments(lake, feed.segments)
+    report = _check(lake, feed)
+    (node,) = report.nodes
+    assert report.duplicates == 3
+    assert (node.rows, node.rows_expected, node.rows_twice) == (5, 5, 0)
+    assert report.problems == []
 
 
 def test_lost_segments_and_damaged_files_are_problems_with_their_places(

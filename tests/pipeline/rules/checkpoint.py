@@ -1,7 +1,8 @@
 """Checkpoints as releases left them: how one is made, and how a test takes it up.
 
 `python -m tests.pipeline.rules.checkpoint` writes the one of the plan's present version. Do so once, when
-`PLAN_VERSION` grows, and keep the earlier ones for as long as their state has to be taken up.
+`PLAN_VERSION` grows, and remove the one before: a plan of another number has a directory of its own and
+starts anew, so only releases of the same number take up each other's state.
 """
 
 import tarfile

@@ -22,7 +22,7 @@ with open_spark("wheel", Path(sys.argv[1]), master="local[1]") as spark:
 
 def test_spark_runs_on_the_java_of_the_wheel(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, str(tmp_path)], capture_output=True, text=True, timeout=55
+        [sys.executable, "-c", _PROGRAM, str(tmp_path)], capture_output=True, text=True, timeout=200
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split() == [str(tmp_path.resolve() / "java"), "45"]

@@ -119,7 +119,8 @@ def test_a_rate_that_is_no_number_is_shown_as_none(shown: _Shown, rate: float) -
 @pytest.mark.parametrize(
     ("sources", "backlog"),
     [
-        ([_source('{"logOffset": 3}', "")], 0),
+        # So Spark tells of a directory of files.
+        ([_source('{"logOffset":0}', "None")], -1),
         ([_source('{"path": "seg-1"}', '{"path": "seg-2"}')], -1),
         ([_source("no JSON", "no JSON")], -1),
         ([], -1),
@@ -128,7 +129,7 @@ def test_a_rate_that_is_no_number_is_shown_as_none(shown: _Shown, rate: float) -
         # A journal that is shorter than it was has nothing that waits.
         ([_source('{"n1": 9}', '{"n1": 5}')], 0),
     ],
-    ids=["newest unknown", "text", "no JSON", "none", "one of two", "two", "went back"],
+    ids=["files", "text", "no JSON", "none", "one of two", "two", "went back"],
 )
 def test_the_backlog_is_unknown_unless_offsets_are_numbers(
     shown: _Shown, sources: list[dict[str, Any]], backlog: int

@@ -13,9 +13,6 @@ from arauto.pipeline.lake.table import Lake
 from tests.pipeline.archive.support import journal, places, take_segments
 from tests.pipeline.feed import Feed, beat, message
 
-#: The first test of a process waits for Spark, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path) -> Lake:

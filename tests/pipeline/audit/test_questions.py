@@ -21,9 +21,6 @@ from arauto.pipeline.lake.table import Lake
 from tests.pipeline.archive.support import journal
 from tests.pipeline.feed import T0
 
-#: The first test of a process waits for Spark, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(240)
-
 _BOB = {"session": "s2", "user": "bob"}
 _WHERE = {"transport": "mqtt", "address": "10.0.0.9"}
 

@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
 from arauto.codec.events import (
@@ -28,9 +27,6 @@ from arauto.storage.export import export
 from tests.integration.conftest import RunningNode, make_config
 from tests.integration.wire import connect
 from tests.pipeline.archive.support import take_segments
-
-#: The first test of a process waits for Spark, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(240)
 
 
 def _config(data_dir: Path) -> Any:

@@ -3,16 +3,12 @@
 import random
 from typing import Any
 
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from arauto.names import matches
 from arauto.pipeline.archive.silver import SILVER
 from arauto.pipeline.audit.recipients import recipients, subscription_spans
 from tests.pipeline.archive.support import journal
-
-#: The first test of a process waits for Spark, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(240)
 
 Row = dict[str, Any]
 

@@ -72,7 +72,6 @@ def _wait_for_workers(page: str, count: int) -> None:
     raise AssertionError("the workers did not report to the master")
 
 
-@pytest.mark.timeout(240)
 def test_a_cluster_of_two_workers_takes_in_every_row(
     cluster: str, feed: Feed, tmp_path: Path
 ) -> None:

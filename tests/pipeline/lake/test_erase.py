@@ -16,9 +16,6 @@ from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.upkeep import settled, stays
 from tests.pipeline.archive.support import at, journal
 
-#: The first test of a process waits for Spark, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(240)
-
 _SECRET = "maria-the-secret"
 
 

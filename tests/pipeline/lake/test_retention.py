@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
 from arauto.config.pipeline import RetentionConfig
@@ -17,9 +16,6 @@ from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.upkeep import keep_up
 from tests.pipeline.archive.support import journal
 from tests.pipeline.feed import T0, Feed, beat
-
-#: The first test of a process waits for Spark, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(240)
 
 _DAY_S = 86_400
 

@@ -5,16 +5,12 @@ from functools import reduce
 from typing import Any
 
 import msgspec
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from arauto.pipeline.rollup.merge import fold_partials, merge_rollups
 from arauto.pipeline.rollup.partial import partial_rollups
 from tests.pipeline.archive.support import at, journal
-
-#: The first test of a process waits for Spark, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(240)
 
 
 def _ended(at_s: float, duration_ms: int, **more: Any) -> dict[str, Any]:

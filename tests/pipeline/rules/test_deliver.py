@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 from pyspark.sql import SparkSession
 
 from arauto.pipeline.lake.table import Lake
@@ -14,8 +13,6 @@ from arauto.pipeline.rules.output import MATCHES
 from arauto.pipeline.sink.options import SinkOptions
 from tests.pipeline.rules.support import programs
 from tests.pipeline.sink.nodes import TOKEN, running_node
-
-pytestmark = pytest.mark.timeout(240)
 
 _RULE = """
 rule: spike

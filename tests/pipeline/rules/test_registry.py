@@ -43,6 +43,19 @@ def test_rules_beyond_the_most_are_left_out_and_named(monkeypatch: pytest.Monkey
     assert list(found.problems) == ["shop/c"]
 
 
+def test_a_hub_with_very_many_rules_does_not_displace_those_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "RULES_MAX", 5)
+    many = [_record(f"r{n}", hub="aaa") for n in range(9)]
+    others = [_record(name, hub=hub) for hub in ("mall", "shop") for name in ("x",)]
+    for records in (many + others, others + many[::-1]):
+        found = rule_set(records)
+        chosen = [f"{program.hub}/{program.rule}" for program in found.programs]
+        assert chosen == ["aaa/r0", "aaa/r1", "aaa/r2", "mall/x", "shop/x"]
+        assert list(found.problems) == [f"aaa/r{n}" for n in range(3, 9)]
+
+
 def test_too_many_programs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "RULES_MAX", 3)
     with pytest.raises(ArautoError, match="at most 3") as caught:

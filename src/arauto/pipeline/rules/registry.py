@@ -1,5 +1,6 @@
 """The rules of all hubs, as the node keeps them, made ready to run."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -36,13 +37,21 @@ def kinds_of(programs: Iterable[Program]) -> tuple[int, ...]:
 def rule_set(records: Iterable[CorrelationRecord]) -> RuleSet:
     """Compile the enabled rules.
 
-    The node has checked them already; what it took and this refuses was written for another version. Beyond
-    `RULES_MAX`, rules are left out, the last by hub and name first.
+    The node has checked them already; what it took and this refuses was written for another version. When
+    there are more than `RULES_MAX`, hubs take turns, each with its rules by name, so that a hub with very
+    many leaves out its own and not those of others.
     """
     enabled = sorted((r for r in records if r.enabled), key=lambda record: (record.hub, record.id))
+    turns: Counter[str] = Counter()
+    in_turn: list[tuple[int, CorrelationRecord]] = []
+    for record in enabled:
+        in_turn.append((turns[record.hub], record))
+        turns[record.hub] += 1
+    # Sorting keeps the order of hubs within a turn.
+    in_turn.sort(key=lambda each: each[0])
     programs: list[Program] = []
     problems: dict[str, str] = {}
-    for record in enabled:
+    for _, record in in_turn:
         name = f"{record.hub}/{record.id}"
         if len(programs) == RULES_MAX:
             problems[name] = f"more than {RULES_MAX} rules are enabled, and this one is beyond that"
@@ -52,4 +61,5 @@ def rule_set(records: Iterable[CorrelationRecord]) -> RuleSet:
         except ArautoError as error:
             problems[name] = error.message
     fingerprint = frozenset((record.hub, record.id, record.version) for record in enabled)
+    programs.sort(key=lambda program: (program.hub, program.rule))
     return RuleSet(tuple(programs), fingerprint, problems)

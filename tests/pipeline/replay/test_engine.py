@@ -3,6 +3,8 @@
 The node is real; only the replay's own clock is the test's, so that nothing waits.
 """
 
+import time
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -39,16 +41,18 @@ def past(number: int, *, gap_ms: int = 0, channel: str = "a:1") -> Past:
 class FakeWorld:
     """Time that passes when somebody sleeps."""
 
-    def __init__(self) -> None:
+    def __init__(self, wall_ms: int = 1_800_000_000_000) -> None:
         self.at_s = 100.0
+        self.wall_ms = wall_ms
 
     def sleep(self, seconds: float) -> None:
         self.at_s += seconds
 
     @property
     def world(self) -> World:
-        wall_ns = 1_800_000_000_000_000_000
-        return World(now_s=lambda: self.at_s, wall_ns=lambda: wall_ns, sleep=self.sleep)
+        return World(
+            now_s=lambda: self.at_s, wall_ns=lambda: self.wall_ms * 1_000_000, sleep=self.sleep
+        )
 
 
 class WatchedApi(NodeApi):
@@ -204,6 +208,63 @@ def test_what_channels_still_hold_is_not_repeated_when_the_node_forgot_the_ids(
                 run.run(past(n) for n in range(150))
         assert replayed(node, "forgot") == list(range(150))
         assert (progress.published, progress.repeated) == (0, 150)
+
+
+@pytest.mark.parametrize("handled", [0, 60])
+def test_a_resume_that_is_interrupted_leaves_the_next_one_as_much_in_doubt(
+    tmp_path: Path, handled: int
+) -> None:
+    rules = {"clientPublish": True, "store": "all", "idempotencyS": 0.001}
+    changes = {"hub": {"defaults": {"defaultPublic": True}, "defaultRules": rules}}
+    messages = [past(n) for n in range(400)]
+
+    def interrupted() -> Iterator[Past]:
+        yield from messages[:handled]
+        raise KillError
+
+    with running_node(**changes) as node:
+        clock = FakeWorld(wall_ms=time.time_ns() // 1_000_000)
+        plan = spec("twice")
+        lost = LostFile(tmp_path, plan.id, saves_max=1)
+        with WatchedApi(node, clock, dies_after=3) as api:
+            run = Replayer(api, lost, Progress(spec=plan), LIMITS, world=clock.world)
+            run.save()
+            with pytest.raises(KillError):
+                run.run(messages)
+        done = len(replayed(node, plan.id))
+        assert handled < done < 400
+        file = ProgressFile(tmp_path, plan.id)
+        clock.wall_ms += 3_600_000
+        with WatchedApi(node, clock) as api:
+            run = Replayer(api, file, file.load(), LIMITS, world=clock.world)
+            run.save()
+            with pytest.raises(KillError):
+                run.run(interrupted())
+        clock.wall_ms += 3_600_000
+        progress = file.load()
+        place = progress.place
+        with WatchedApi(node, clock) as api:
+            run = Replayer(api, file, progress, LIMITS, world=clock.world)
+            run.run(each for each in messages if place is None or each.place > place)
+        assert replayed(node, plan.id) == list(range(400))
+        assert progress.repeated == done
+
+
+def test_a_replay_without_doubt_looks_no_further_back_than_its_place(
+    node: KeepingNode, tmp_path: Path
+) -> None:
+    clock = FakeWorld()
+    plan = spec("place")
+    file = ProgressFile(tmp_path, plan.id)
+    with WatchedApi(node, clock) as api:
+        run = Replayer(api, file, Progress(spec=plan), LIMITS, world=clock.world)
+        run.save()
+        clock.wall_ms += 5_000
+        run.run([past(0)])
+        moved_ms = clock.wall_ms
+        clock.wall_ms += 5_000
+        run.save()
+    assert file.load().saved_ms == moved_ms
 
 
 def test_a_message_refused_for_good_stops_it_with_what_was_done_saved(

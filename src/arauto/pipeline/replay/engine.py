@@ -116,6 +116,8 @@ class Replayer:
         # A run before this one may have published more than it could save.
         self._doubtful = _DOUBT_LEN if progress.saved_ms else 0
         self._doubt_ms = max(0, progress.saved_ms - _CLOCKS_MS)
+        if not progress.saved_ms:
+            progress.saved_ms = self._wall_ms()
         self._there: dict[str, set[str]] = {}
 
     def run(self, messages: Iterable[Past]) -> None:
@@ -135,7 +137,6 @@ class Replayer:
         self.save()
 
     def save(self) -> None:
-        self.progress.saved_ms = self._world.wall_ns() // 1_000_000
         self._file.save(self.progress)
         self._saved_s = self._world.now_s()
         self._unsaved = 0
@@ -172,12 +173,22 @@ class Replayer:
             messages = self._not_there(messages)
         for wave in waves(messages, self._limits.run_max):
             self._publish_wave(wave)
-        self.progress.move_to(batch[-1])
+        self._move_to(batch[-1])
         self._unsaved += len(batch)
         self._on_progress(self.progress)
         late = self._world.now_s() - self._saved_s >= _SAVE_EVERY_S
         if late or self._unsaved >= _SAVE_EVERY_LEN:
             self.save()
+
+    def _move_to(self, past: Past) -> None:
+        self.progress.move_to(past)
+        # What an earlier run published and could not save is older than this place. Until all of it is
+        # passed, a run that takes this up must look as far back as this one does.
+        if not self._doubtful:
+            self.progress.saved_ms = self._wall_ms()
+
+    def _wall_ms(self) -> int:
+        return self._world.wall_ns() // 1_000_000
 
     def _publish_wave(self, left: list[Outgoing]) -> None:
         hub, world, pace = self.progress.spec.to_hub, self._world, self._pace

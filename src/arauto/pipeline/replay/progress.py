@@ -27,7 +27,7 @@ class Progress(msgspec.Struct, kw_only=True, rename="camel"):
     """Had been published before a crash already."""
     refused: int = 0
     saved_ms: int = 0
-    """When this was written."""
+    """No message after `place` was published before this time, by any run; 0 = there was no run yet."""
     done: bool = False
 
     def move_to(self, past: Past) -> None:

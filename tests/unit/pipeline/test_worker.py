@@ -84,10 +84,14 @@ def test_a_run_of_two_minutes_makes_the_next_wait_short_again(
             "Job aborted.\n  arauto.errors.ArautoError: [LAKE_CORRUPT] no\nArautoError: [X] later",
             "arauto.errors.ArautoError: [LAKE_CORRUPT] no",
         ),
+        (
+            "Job aborted.\nCaused by: a\n\tat x\nCaused by: disk full\n\tat y",
+            "Caused by: disk full",
+        ),
         (" \n", "RuntimeError"),
         ("x" * 501, "x" * 500),
     ],
-    ids=["first line", "own error", "no text", "long"],
+    ids=["first line", "own error", "last cause", "no text", "long"],
 )
 def test_while_it_waits_the_failure_is_told_in_one_line_our_own_error_before_all(
     says: str, failure: str

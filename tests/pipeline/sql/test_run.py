@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.lake.table import Lake
+from arauto.pipeline.sql import run
 from arauto.pipeline.sql.plan import check_plan
 from arauto.pipeline.sql.run import Answer, Limits, ask, run_query
 from arauto.pipeline.sql.views import VIEWS, open_views
@@ -67,6 +68,11 @@ def test_windows_and_the_column_user_work(lake: Lake) -> None:
         "SELECT user, window(ts, '10 minutes').start AS s, count(*) AS n FROM messages GROUP BY ALL"
     )
     assert len(ask(lake, text, LIMITS, hub="shop").rows) == 2
+
+
+def test_columns_may_be_called_like_what_is_refused(lake: Lake) -> None:
+    text = "WITH x AS (SELECT user, 1 AS `current_user` FROM messages) SELECT max(`current_user`) FROM x"
+    assert ask(lake, text, LIMITS, hub="shop").rows == [(1,)]
 
 
 def test_an_empty_table_has_no_rows(lake: Lake) -> None:
@@ -130,6 +136,13 @@ def test_a_failing_cast_does_not_tell_what_another_hub_wrote(lake: Lake) -> None
         "EXPLAIN SELECT 1",
         "SHOW TABLES",
         "SELECT 1; SELECT 2",
+        "SELECT sum(size_bytes) OVER w FROM messages WINDOW w AS (PARTITION BY reflect('a', 'b'))",
+        "SELECT sum(size_bytes) OVER w FROM messages WINDOW w AS (ORDER BY (SELECT max(x) FROM secrets))",
+        "SELECT * FROM messages LATERAL VIEW made_up(hub) x AS y",
+        "SELECT * FROM messages LATERAL VIEW system.builtin.explode(array(hub)) x AS y",
+        "SELECT _metadata FROM messages",
+        "SELECT messages.`_METADATA`.file_path FROM messages",
+        "SELECT _metadata.* FROM messages",
     ],
 )
 def test_what_spark_parses_is_refused_as_well(shop: SparkSession, text: str) -> None:
@@ -150,6 +163,18 @@ def test_what_spark_parses_is_refused_as_well(shop: SparkSession, text: str) -> 
         "SELECT input_file_name() FROM messages",
         "SELECT _metadata.file_path FROM messages",
         "SELECT * FROM python_worker_logs()",
+        "SELECT current_user",
+        "SELECT session_user",
+        "SELECT `current_user`",
+        "SELECT `Session_User`",
+        "SELECT user FROM counters",
+        "SELECT `user` FROM counters",
+        # Java takes the long s for an s.
+        "SELECT `u\u017fer` FROM counters",
+        "SELECT hub FROM messages WHERE EXISTS (SELECT 1 FROM counters WHERE `current_user` = 'root')",
+        "WITH x AS (SELECT `user` AS u FROM counters) SELECT upper(u) FROM x",
+        "SELECT count(*) OVER w FROM counters WINDOW w AS (PARTITION BY `current_user`)",
+        "SELECT * FROM VALUES (`current_user`) AS t(a)",
     ],
 )
 def test_what_runs_has_nothing_else_to_reach(shop: SparkSession, text: str) -> None:
@@ -199,6 +224,32 @@ def test_an_endless_join_is_cancelled_in_time(lake: Lake) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "sql-deadline"]
     # And the session goes on.
     assert ask(lake, "SELECT 1", LIMITS, hub="shop").rows == [(1,)]
+
+
+#: Looks at 150,000 letters 150,000 times.
+_LONG = "instr(repeat('a', 300000), concat(repeat('a', 150000), 'b'))"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"SELECT {_LONG}", id="in the optimizer"),
+        pytest.param(f"SELECT id FROM range(3) LIMIT {_LONG}", id="in a limit"),
+        pytest.param(f"SELECT * FROM VALUES ({_LONG}) AS t(a)", id="in the parser"),
+    ],
+)
+def test_a_constant_that_takes_long_is_not_waited_for(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(run, "_GRACE_S", 0.1)
+    with pytest.raises(ArautoError) as caught:
+        ask(lake, text, Limits(rows_max=10, timeout_s=0.1), hub="shop")
+    assert caught.value.code is Code.QUERY_LIMIT
+    left = [thread for thread in threading.enumerate() if thread.name == "sql-query"]
+    assert left
+    # It ends by itself, and leaves nothing to the tests after this one.
+    for thread in left:
+        thread.join()
 
 
 def test_a_result_that_fits_no_memory_is_a_limit(lake: Lake) -> None:

@@ -85,6 +85,9 @@ def _check_node(text: str, node: Any, known: Collection[str], views: Collection[
         raise _bad(
             "a function is called by its own name, without a place before it", *_at(node.expression)
         )
+    elif isinstance(node, exp.CurrentUser | exp.SessionUser):
+        # Without parentheses too; what else looks like a column and is none is found in Spark's plan.
+        raise _bad("who runs the pipeline is not yours to see", *_at(node))
     elif isinstance(node, exp.Func):
         _check_function(text, node)
     elif isinstance(node, exp.QueryTransform):

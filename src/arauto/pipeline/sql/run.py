@@ -2,10 +2,11 @@
 
 import logging
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -14,12 +15,14 @@ from arauto.errors import ArautoError, Code
 from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.sql.check import check_query
 from arauto.pipeline.sql.faults import FAULTS, first_line, is_out_of_memory
-from arauto.pipeline.sql.plan import check_plan
+from arauto.pipeline.sql.plan import check_plan, check_resolved
 from arauto.pipeline.sql.views import VIEWS, open_views
 
 __all__ = ["Answer", "Limits", "ask", "run_query"]
 
 _CANCEL_EVERY_S = 0.5
+#: How long a cancelled query has to come back before nobody waits for it any more.
+_GRACE_S = 5.0
 _groups = count()
 #: Spark's Python side logs every failed query with a page of Java; the error itself says all of it.
 logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
@@ -71,8 +74,8 @@ def ask(
     # A view costs a look at its files, so only those are made that the query might name.
     names = [name for name in VIEWS if name in text.lower()]
     session = open_views(lake, hub, names=names, from_ms=from_ms, to_ms=to_ms)
-    check_plan(session, text, VIEWS)
-    return run_query(session, text, limits, limit=limit)
+    # Spark's parser works out `VALUES (…)` already, so this check can take as long as a query.
+    return _in_time(session, limits, lambda: _checked(session, text, limits, limit))
 
 
 def run_query(
@@ -83,13 +86,19 @@ def run_query(
     Raises:
         ArautoError: BAD_QUERY if Spark refuses it, QUERY_LIMIT if it takes too long or gives too much.
     """
+    return _in_time(session, limits, lambda: _answer(session, text, limits, limit))
+
+
+def _checked(session: SparkSession, text: str, limits: Limits, limit: int | None) -> Answer:
+    check_plan(session, text, VIEWS)
+    return _answer(session, text, limits, limit)
+
+
+def _answer(session: SparkSession, text: str, limits: Limits, limit: int | None) -> Answer:
     wanted = limits.rows_max if limit is None else min(limit, limits.rows_max)
-    with _deadline(session, limits.timeout_s) as is_late:
-        try:
-            frame = session.sql(text)
-            rows = frame.limit(wanted + 1).collect()
-        except FAULTS as error:
-            raise _translated(error, late=is_late(), limits=limits) from error
+    frame = session.sql(text)
+    check_resolved(frame)
+    rows = frame.limit(wanted + 1).collect()
     is_cut = len(rows) > wanted
     if is_cut and (limit is None or limit > limits.rows_max):
         raise ArautoError(
@@ -97,6 +106,37 @@ def run_query(
             f"the query gives more than {limits.rows_max} rows; say LIMIT in it, or how many are wanted",
         )
     return Answer(tuple(frame.columns), [tuple(row) for row in rows[:wanted]], is_cut)
+
+
+def _in_time(session: SparkSession, limits: Limits, work: Callable[[], Answer]) -> Answer:
+    """Do the work in a thread of its own, and leave it there if it does not end in time.
+
+    Only jobs can be cancelled. Spark works out constants, such as `instr(repeat('a', 100000000), …)`, before
+    there is one; that ends when it ends, or with the process. To forbid it that (`ConstantFolding`) would
+    move them into tasks, where one that fits no memory ends the whole of Java.
+    """
+    results: SimpleQueue[Answer | BaseException] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            with _deadline(session, limits.timeout_s) as is_late:
+                try:
+                    answer = work()
+                except FAULTS as error:
+                    raise _translated(error, late=is_late(), limits=limits) from error
+            results.put(answer)
+        except BaseException as error:
+            # Raised below, where somebody waits for it.
+            results.put(error)
+
+    threading.Thread(target=run, name="sql-query", daemon=True).start()
+    try:
+        result = results.get(timeout=limits.timeout_s + _GRACE_S)
+    except Empty:
+        raise _too_late(limits) from None
+    if isinstance(result, BaseException):
+        raise result
+    return result
 
 
 @contextmanager
@@ -109,7 +149,9 @@ def _deadline(session: SparkSession, timeout_s: float) -> Iterator[Any]:
         wait_s = timeout_s
         while not done.wait(wait_s):
             late.set()
-            context.cancelJobGroup(group)
+            # Spark may have been stopped meanwhile, under a query that nobody waits for any more.
+            with suppress(*FAULTS, AttributeError):
+                context.cancelJobGroup(group)
             wait_s = _CANCEL_EVERY_S
 
     watcher = threading.Thread(target=watch, name="sql-deadline", daemon=True)
@@ -125,9 +167,13 @@ def _deadline(session: SparkSession, timeout_s: float) -> Iterator[Any]:
 
 def _translated(error: Exception, *, late: bool, limits: Limits) -> ArautoError:
     if late:
-        return ArautoError(Code.QUERY_LIMIT, f"the query took longer than {limits.timeout_s:g} s")
+        return _too_late(limits)
     if is_out_of_memory(error):
         return ArautoError(
             Code.QUERY_LIMIT, "the query needs more memory than there is; ask for less"
         )
     return ArautoError(Code.BAD_QUERY, first_line(error), field="query")
+
+
+def _too_late(limits: Limits) -> ArautoError:
+    return ArautoError(Code.QUERY_LIMIT, f"the query took longer than {limits.timeout_s:g} s")

@@ -4,16 +4,12 @@ import json
 from functools import reduce
 from typing import Any
 
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from arauto.pipeline.archive.silver import SILVER, quarantine
 from arauto.pipeline.schemas import TABLES
 from tests.pipeline.archive.support import at, journal
-
-#: The first test of a process waits for Spark, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(240)
 
 _DEEP = b"[" * 100_000 + b"]" * 100_000
 
@@ -180,6 +176,9 @@ def test_what_cannot_be_understood_is_quarantined_with_the_reason(spark: SparkSe
         ({"payload": b"9" * 2_000}, bad_json),
         ({"payload": b"", "content_type": "application/problem+json"}, bad_json),
         ({"payload": b'1, "v": 2'}, bad_json),
+        ({"payload": b'1, "b": 2'}, bad_json),
+        ({"payload": b"1} x"}, bad_json),
+        ({"payload": b"1], [2"}, bad_json),
         ({"payload": b' {"a": [1]}\n'}, None),
         ({"payload": b"1e999"}, None),
         ({"payload": b"123456789012345678901234567890123456789012345"}, None),

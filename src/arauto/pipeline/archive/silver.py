@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from arauto.pipeline.payload import is_json, text_of
 from arauto.storage.base import Kind
 
-__all__ = ["KINDS_OF", "SILVER", "is_json", "quarantine", "text_of"]
+__all__ = ["KINDS_OF", "SILVER", "quarantine"]
 
 _KNOWN = tuple(int(kind) for kind in Kind)
 #: Kinds whose payload is a JSON object of ours.
@@ -42,17 +43,6 @@ _COUNTED = (
     "sessionsEnded",
 )
 _GAUGES = ("hubs", "channels", "sessions", "subscriptions")
-
-
-def text_of(payload: Column) -> Column:
-    """The payload as text, or null where it is not UTF-8."""
-    return F.try_validate_utf8(payload.cast("string"))
-
-
-def is_json(text: Column) -> Column:
-    """Whether a text is one JSON value, and nothing else; false for null."""
-    # The parser does not look at what follows a value, so it is made to: as the value of an object.
-    return F.try_parse_json(F.concat(F.lit('{"v":'), text, F.lit("}"))).isNotNull()
 
 
 def is_json_type(content_type: Column) -> Column:

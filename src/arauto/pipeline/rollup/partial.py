@@ -7,7 +7,7 @@ comes late needs nothing special: its batch adds another partial row to an old w
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from arauto.pipeline.archive.silver import text_of
+from arauto.pipeline.payload import text_of
 from arauto.pipeline.schemas import TABLES
 from arauto.storage.base import Kind
 

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from arauto.correlation.expression import walk
 from arauto.correlation.program import Program
 from arauto.errors import ArautoError, Code
+from arauto.pipeline.payload import is_json, text_of
 from arauto.pipeline.rules.packing import SEPARATOR
 from arauto.pipeline.source.datasource import SETTLED
 
@@ -99,21 +100,9 @@ def decode(rows: DataFrame, hubs: Sequence[str]) -> DataFrame:
     Only for rows of these hubs: no rule looks at others.
     """
     mine = F.col("hub").isin(*hubs) if hubs else F.lit(False)
-    text = F.try_validate_utf8(F.col("payload").cast("string"))
-    return rows.withColumn("text", F.when(mine, text)).withColumn(
-        "json", F.when(_is_json(F.col("text")), F.col("text"))
+    return rows.withColumn("text", F.when(mine, text_of(F.col("payload")))).withColumn(
+        "json", F.when(is_json(F.col("text")), F.col("text"))
     )
-
-
-def _is_json(text: Column) -> Column:
-    """Whether the text is one JSON value, with no name twice in an object.
-
-    Spark's parsers stop after the first value and do not look at what follows. Whatever follows cannot go on
-    well both inside a list and inside an object.
-    """
-    in_object = F.try_parse_json(F.concat(F.lit('{"":'), text, F.lit("}")))
-    in_list = F.json_array_length(F.concat(F.lit("["), text, F.lit("]")))
-    return in_object.isNotNull() & (in_list == 1)
 
 
 def events(rows: DataFrame, programs: Mapping[str, Program]) -> DataFrame:

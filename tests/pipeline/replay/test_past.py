@@ -1,23 +1,17 @@
 """The past is read in order, in pieces, and only what was asked for."""
 
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from arauto.errors import ArautoError
-from arauto.names import check_pattern, is_pattern, matches
 from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.replay.past import (
     Slice,
     merge,
-    pattern_regex,
     read_slice,
     select,
     slices,
@@ -30,19 +24,6 @@ from tests.pipeline.replay.rows import START_MS, message, save
 SPEC = ReplaySpec(
     id="r1", hub="shop", channels=("a:*",), from_ms=START_MS, to_ms=START_MS + 3_600_000
 )
-
-
-@given(
-    st.text(alphabet="ab:.*#/", min_size=1, max_size=8),
-    st.text(alphabet="ab:.", min_size=1, max_size=8),
-)
-def test_patterns_mean_what_they_mean_to_subscribers(pattern: str, name: str) -> None:
-    try:
-        check_pattern(pattern)
-    except ArautoError:
-        return
-    if is_pattern(pattern):
-        assert (re.fullmatch(pattern_regex(pattern), name) is not None) == matches(pattern, name)
 
 
 def test_pieces_join_as_long_as_they_stay_small() -> None:

@@ -1,6 +1,5 @@
 """Reads the past from the lake, in order, a bounded piece at a time."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from arauto.correlation.wildcards import channel_regex
 from arauto.names import is_pattern, is_topic
 from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.replay.spec import Past, ReplaySpec
@@ -17,7 +17,6 @@ __all__ = [
     "Summary",
     "covers",
     "merge",
-    "pattern_regex",
     "read_slice",
     "select",
     "slices",
@@ -58,19 +57,13 @@ class Summary:
     last_ms: int
 
 
-def pattern_regex(pattern: str) -> str:
-    """A pattern's wildcards as a regular expression of the whole name, for Java and Python alike."""
-    parts = {"*": ".*", "#": "[^:]+"}
-    return "".join(parts.get(char) or re.escape(char) for char in pattern)
-
-
 def covers(channels: Sequence[str]) -> Column:
     """Whether one of the names, patterns or topics covers the row's channel, as subscriptions do."""
     name = F.col("channel")
     found = name.isin([channel for channel in channels if not is_pattern(channel)])
     for channel in channels:
         if is_pattern(channel):
-            found = found | name.rlike(rf"\A(?:{pattern_regex(channel)})\z")
+            found = found | name.rlike(channel_regex(channel, r"\z"))
         elif is_topic(channel):
             found = found | name.startswith(channel if channel == "/" else channel + "/")
     return found

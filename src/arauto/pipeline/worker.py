@@ -60,15 +60,16 @@ class Worker(Thread):
                 if self._stop_event.is_set():
                     return
                 self.failure = first_line(error)
+                if self._now_s() - began_s >= _STEADY_S:
+                    wait_s = _FIRST_WAIT_S
                 _log.error(
                     "failed, and will be started again",
                     query=self._label,
                     wait_s=wait_s,
                     error=self.failure,
                 )
-                if self._now_s() - began_s >= _STEADY_S:
-                    wait_s = _FIRST_WAIT_S
-                self._stop_event.wait(wait_s)
+                if self._stop_event.wait(wait_s):
+                    return
                 wait_s = min(wait_s * 2, _MOST_WAIT_S)
                 self.failure = ""
                 self._on_restart(self._label)

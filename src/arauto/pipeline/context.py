@@ -1,7 +1,5 @@
 """What every command of the pipeline starts with: the configuration, Spark, and the lake."""
 
-import fcntl
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +13,7 @@ from arauto.config.schema import Config
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.session import open_spark
+from arauto.storage.filelock import only_one
 
 __all__ = ["Context", "only_writer", "open_context"]
 
@@ -61,14 +60,6 @@ def only_writer(root: Path) -> Iterator[None]:
         ArautoError: LAKE_BUSY.
     """
     root.mkdir(parents=True, exist_ok=True)
-    fd = os.open(root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ArautoError(
-                Code.LAKE_BUSY, f"another pipeline writes to {root}; stop it first"
-            ) from None
+    busy = ArautoError(Code.LAKE_BUSY, f"another pipeline writes to {root}; stop it first")
+    with only_one(root / ".lock", busy):
         yield
-    finally:
-        os.close(fd)

@@ -4,7 +4,6 @@
 name only when it is complete and on disk; until then its name starts with a dot, which readers skip.
 """
 
-import fcntl
 import os
 import re
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from arauto.errors import Code, StorageError
+from arauto.storage.filelock import only_one
 
 __all__ = [
     "ExportReport",
@@ -71,17 +71,9 @@ def lock(directory: Path, node: str) -> Iterator[None]:
     Raises:
         StorageError: STORAGE_UNAVAILABLE, another one is at work.
     """
-    fd = os.open(directory / f".lock-{node}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StorageError(
-                Code.STORAGE_UNAVAILABLE, "another exporter works on this partition"
-            ) from None
+    busy = StorageError(Code.STORAGE_UNAVAILABLE, "another exporter works on this partition")
+    with only_one(directory / f".lock-{node}", busy):
         yield
-    finally:
-        os.close(fd)
 
 
 def segments(directory: Path, node: str) -> list[Segment]:

@@ -22,6 +22,7 @@ from arauto.pipeline.schemas import JOURNAL
 
 __all__ = [
     "HEARTBEAT",
+    "PAIR",
     "RULES",
     "T0",
     "expected",
@@ -37,6 +38,18 @@ __all__ = [
 #: The start of an hour, so that windows are easy to see.
 T0 = 1_789_999_200_000
 MESSAGE, HEARTBEAT = 1, 8
+
+#: A sequence that lets few events wait.
+PAIR = """
+rule: pair
+version: 1
+sequence:
+  - {as: one, where: "payload.step = '1'"}
+  - {as: two, where: "payload.step = '2'"}
+within: 10s
+emit: {channel: alerts, payload: {}}
+buffer: 10
+"""
 
 #: One rule of every kind.
 RULES = """

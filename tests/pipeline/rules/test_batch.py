@@ -3,22 +3,11 @@
 from arauto.correlation.matcher import advance
 from arauto.correlation.program import Event
 from arauto.pipeline.rules.batch import _CHUNK_LEN, _matches
-from tests.pipeline.rules.support import programs
-
-_PAIR = """
-rule: pair
-version: 1
-sequence:
-  - {as: one, where: "payload.step = '1'"}
-  - {as: two, where: "payload.step = '2'"}
-within: 10s
-emit: {channel: alerts, payload: {}}
-buffer: 10
-"""
+from tests.pipeline.rules.support import PAIR, programs
 
 
 def test_a_long_history_with_many_events_at_one_time_loses_none_of_them_to_the_buffer() -> None:
-    [pair] = programs(_PAIR)
+    [pair] = programs(PAIR)
     nothing = ((None,) * len(pair.nums), (None,) * len(pair.texts))
     # Twenty events a millisecond, twice as many as may wait.
     events = [

@@ -10,18 +10,8 @@ from arauto.correlation.program import Program
 from arauto.pipeline.rules.compile import state_ref
 from arauto.pipeline.rules.packing import SEPARATOR
 from arauto.pipeline.rules.processor import STATE_NAME, RuleProcessor
-from tests.pipeline.rules.support import programs
+from tests.pipeline.rules.support import PAIR, programs
 
-_PAIR = """
-rule: pair
-version: 1
-sequence:
-  - {as: one, where: "payload.step = '1'"}
-  - {as: two, where: "payload.step = '2'"}
-within: 10s
-emit: {channel: alerts, payload: {}}
-buffer: 10
-"""
 _SPIKE = """
 rule: spike
 version: 1
@@ -71,7 +61,7 @@ def _rules(rows: Any) -> list[str]:
 
 
 def test_a_sequence_matches_once_the_watermark_has_passed_it() -> None:
-    [pair] = programs(_PAIR)
+    [pair] = programs(PAIR)
     tester, subject = _tester(pair), _subject(pair)
     tester.setWatermark(1_000)
     events = [_event(subject, 3_000, 2, pair), _event(subject, 2_000, 1, pair)]
@@ -84,7 +74,7 @@ def test_a_sequence_matches_once_the_watermark_has_passed_it() -> None:
 def test_what_the_source_knows_to_be_complete_is_matched_without_waiting_for_the_watermark() -> (
     None
 ):
-    [pair] = programs(_PAIR)
+    [pair] = programs(PAIR)
     tester, subject = _tester(pair), _subject(pair)
     tester.setWatermark(1_000)
     first = _event(subject, 2_000, 1, pair, settled_ms=3_500)
@@ -112,7 +102,7 @@ def test_a_hold_fires_by_timer_when_nothing_more_comes() -> None:
 
 
 def test_a_key_never_has_more_than_one_timer() -> None:
-    [pair] = programs(_PAIR)
+    [pair] = programs(PAIR)
     tester, subject = _tester(pair), _subject(pair)
     for at_ms in range(1_000, 20_000, 700):
         tester.test(subject, [_event(subject, at_ms + 500, 1, pair)])
@@ -129,7 +119,7 @@ def test_a_stateless_rule_fires_at_once_and_remembers_nothing() -> None:
 
 
 def test_state_of_a_rule_that_has_gone_goes_with_its_timer() -> None:
-    [pair] = programs(_PAIR)
+    [pair] = programs(PAIR)
     tester, subject = _tester(pair), _subject(pair)
     tester.test(subject, [_event(subject, 2_000, 1, pair)])
     tester.processor = RuleProcessor({})
@@ -139,14 +129,14 @@ def test_state_of_a_rule_that_has_gone_goes_with_its_timer() -> None:
 
 
 def test_events_for_which_there_is_no_room_are_told() -> None:
-    [pair] = programs(_PAIR)
+    [pair] = programs(PAIR)
     tester, subject = _tester(pair), _subject(pair)
     told = tester.test(subject, [_event(subject, 1_000 + n, 1, pair) for n in range(14)])
     assert [(row["id"], row["payload"]) for row in told] == [(None, "4")]
 
 
 def test_state_is_looked_at_within_a_day_however_far_its_deadline_is() -> None:
-    [pair] = programs(_PAIR.replace("within: 10s", "within: 7d"))
+    [pair] = programs(PAIR.replace("within: 10s", "within: 7d"))
     tester, subject = _tester(pair), _subject(pair)
     tester.setWatermark(1_000)
     tester.test(subject, [_event(subject, 500, 1, pair)])

@@ -1,8 +1,6 @@
 """One run: mine, store the result under the next run number, and tell what is different from the last."""
 
-import fcntl
 import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from arauto.pipeline.mining.options import MiningOptions
 from arauto.pipeline.mining.sequences import mine_sequences
 from arauto.pipeline.mining.sets import mine_sets
 from arauto.pipeline.node_api import Outgoing
+from arauto.storage.filelock import only_one
 
 __all__ = ["CHANGES_MAX", "Mined", "change_messages", "mine"]
 
@@ -129,24 +128,15 @@ def change_messages(mined: Mined, options: MiningOptions, channel: str) -> Itera
 
 @contextmanager
 def _only_run(lake: Lake, options: MiningOptions) -> Iterator[None]:
-    """Be the only run of this question: two would take the same number, and write to the same place.
-
-    The kernel lets go when a process dies.
-    """
+    """Be the only run of this question: two would take the same number, and write to the same place."""
     directory = lake.root / "_mining"
     directory.mkdir(parents=True, exist_ok=True)
-    lock = os.open(directory / f".{options.job}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ArautoError(
-                Code.LAKE_BUSY,
-                f"the same question is being mined in hub {options.hub} already; wait for that run to end",
-            ) from None
+    busy = ArautoError(
+        Code.LAKE_BUSY,
+        f"the same question is being mined in hub {options.hub} already; wait for that run to end",
+    )
+    with only_one(directory / f".{options.job}.lock", busy):
         yield
-    finally:
-        os.close(lock)
 
 
 def _of_run(table: Table, options: MiningOptions, run: int) -> DataFrame:

@@ -1,6 +1,5 @@
 """How far a replay has come, in a file of the lake that is always whole: `_replays/<id>.json`."""
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from arauto.errors import ArautoError, Code
 from arauto.names import check_id
 from arauto.pipeline.lake.log import sync
 from arauto.pipeline.replay.spec import Past, ReplaySpec, check_spec
+from arauto.storage.filelock import only_one
 
 __all__ = ["Progress", "ProgressFile", "open_progress"]
 
@@ -82,23 +82,15 @@ class ProgressFile:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """While open, nobody else runs this replay. The kernel lets go when a process dies.
+        """While open, nobody else runs this replay.
 
         Raises:
             ArautoError: LAKE_BUSY.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
-        lock = os.open(
-            self._directory / f".{self._id}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
-        )
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ArautoError(Code.LAKE_BUSY, f"replay {self._id} is running already") from None
+        busy = ArautoError(Code.LAKE_BUSY, f"replay {self._id} is running already")
+        with only_one(self._directory / f".{self._id}.lock", busy):
             yield
-        finally:
-            os.close(lock)
 
 
 @contextmanager

@@ -67,7 +67,10 @@ install() {
   local count
   count=$(grep -c '^[a-zA-Z0-9].*==' "$lock")
   printf 'Installing %d packages from %s (only when they change)\n' "$count" "$lock"
-  if ! "$venv/bin/python" -m pip install --require-hashes -r "$lock" 2>&1 | tee "$log" | show_progress "$count"; then
+  # --no-deps: the lock names everything, so there is nothing to resolve. Left to itself, pip looks for the newest
+  # release of whatever is asked for with an extra, and stops on the day when that is no longer the one locked.
+  if ! "$venv/bin/python" -m pip install --no-deps --require-hashes -r "$lock" 2>&1 | tee "$log" |
+    show_progress "$count"; then
     tail -n 12 "$log" >&2
     fail "pip could not install $lock; the whole log is in $log."
   fi
@@ -77,6 +80,13 @@ install() {
     tail -n 12 "$log" >&2
     fail "pip could not install Arauto itself; the whole log is in $log."
   fi
+}
+
+# What a resolver would have said: whether anything that is installed asks for something the lock left out.
+check() {
+  "$venv/bin/python" -m pip check >"$log" 2>&1 && return
+  tail -n 12 "$log" >&2
+  fail "$lock and what is in $venv do not fit together. If you changed $venv by hand, 'make clean' starts anew."
 }
 
 fingerprint() { cat "requirements/$1.txt" pyproject.toml scripts/setup.sh | cksum; }
@@ -91,6 +101,7 @@ elif is_installed "$kind"; then
   exit 0
 fi
 install
+check
 remember "$kind"
 case $kind in
   dev) remember pipeline && remember run ;;

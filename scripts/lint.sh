@@ -29,6 +29,7 @@ check codespell $bin/codespell
 check bandit $bin/bandit --quiet -ll -r src -c pyproject.toml
 check 'generated code' $bin/python scripts/gen_proto.py --check
 check 'generated docs' $bin/python scripts/gen_config_docs.py --check
+check 'lock files' $bin/python scripts/check_locks.py
 
 [ $failed = 0 ] || printf '%d check(s) failed\n' $failed
 exit $((failed > 0))

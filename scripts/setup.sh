@@ -63,23 +63,27 @@ show_progress() {
     END { printf "\r\033[K" }'
 }
 
-install() {
+# --no-deps: a lock names everything, so there is nothing to resolve. Left to itself, pip looks for the newest release
+# of whatever is asked for with an extra, and stops on the day when that is no longer the one locked.
+# --only-binary: what would have to be built is built by tools, and against libraries, that no lock names. Only Spark
+# is not published otherwise; --no-build-isolation has it built by what requirements/build.txt brought.
+install() { # lock file
   local count
-  count=$(grep -c '^[a-zA-Z0-9].*==' "$lock")
-  printf 'Installing %d packages from %s (only when they change)\n' "$count" "$lock"
-  # --no-deps: the lock names everything, so there is nothing to resolve. Left to itself, pip looks for the newest
-  # release of whatever is asked for with an extra, and stops on the day when that is no longer the one locked.
-  if ! "$venv/bin/python" -m pip install --no-deps --require-hashes -r "$lock" 2>&1 | tee "$log" |
-    show_progress "$count"; then
+  count=$(grep -c '^[a-zA-Z0-9].*==' "$1")
+  printf 'Installing %d packages from %s (only when they change)\n' "$count" "$1"
+  if ! "$venv/bin/python" -m pip install --no-deps --require-hashes --only-binary :all: --no-binary pyspark \
+    --no-build-isolation -r "$1" 2>&1 | tee "$log" | show_progress "$count"; then
     tail -n 12 "$log" >&2
-    fail "pip could not install $lock; the whole log is in $log."
+    fail "pip could not install $1; the whole log is in $log."
   fi
+}
+
+install_arauto() {
   # The demo adds Spark while its node runs; what runs must not be taken away for a moment.
   [ "$kind" != pipeline ] || ! "$venv/bin/python" -c 'import arauto' 2>/dev/null || return 0
-  if ! "$venv/bin/python" -m pip install --no-deps --no-build-isolation -e . >"$log" 2>&1; then
-    tail -n 12 "$log" >&2
-    fail "pip could not install Arauto itself; the whole log is in $log."
-  fi
+  "$venv/bin/python" -m pip install --no-deps --no-build-isolation -e . >"$log" 2>&1 && return
+  tail -n 12 "$log" >&2
+  fail "pip could not install Arauto itself; the whole log is in $log."
 }
 
 # What a resolver would have said: whether anything that is installed asks for something the lock left out.
@@ -99,8 +103,12 @@ if ! "$venv/bin/python" -c '' 2>/dev/null; then
   create_venv
 elif is_installed "$kind"; then
   exit 0
+elif ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+  create_venv # somebody stopped the last set-up while pip was replacing itself
 fi
-install
+install requirements/build.txt
+install "$lock"
+install_arauto
 check
 remember "$kind"
 case $kind in

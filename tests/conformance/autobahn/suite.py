@@ -24,6 +24,8 @@ CASE_COUNT = 247
 _HERE = Path(__file__).parent
 _CACHE = _HERE.parents[2] / ".cache" / "autobahn"
 _LOCKS = (_HERE / "virtualenv.txt", _HERE / "python27.txt")
+#: virtualenv brings the last pip and setuptools for Python 2.7, and is not to look for others.
+_AS_SHIPPED = ("--no-download", "--no-periodic-update")
 _INSTALL_TIMEOUT_S = 480
 _RUN_TIMEOUT_S = 240
 
@@ -56,7 +58,7 @@ def install(python27: str) -> Path:
         tool, suite = home / "virtualenv", home / "python27"
         _checked([sys.executable, "-m", "venv", str(tool)])
         _pip_install(tool / "bin" / "python", _LOCKS[0])
-        _checked([str(tool / "bin" / "virtualenv"), "--python", python27, str(suite)])
+        _checked([str(tool / "bin" / "virtualenv"), *_AS_SHIPPED, "--python", python27, str(suite)])
         _pip_install(suite / "bin" / "python", _LOCKS[1])
         installed.touch()
     return home / "python27" / "bin" / "wstest"
@@ -64,9 +66,9 @@ def install(python27: str) -> Path:
 
 def _pip_install(python: Path, lock: Path) -> None:
     # --no-deps: each lock is complete, and one old package asks for what Python 2.7 already has.
-    _checked(
-        [str(python), "-m", "pip", "install", "--no-deps", "--require-hashes", "-r", str(lock)]
-    )
+    # --no-build-isolation: the few that are not published as wheels are built by what is there already.
+    as_locked = ("--no-deps", "--no-build-isolation", "--require-hashes")
+    _checked([str(python), "-m", "pip", "install", *as_locked, "-r", str(lock)])
 
 
 def _checked(command: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from arauto.errors import Code, StorageError
 from arauto.storage import migrate
 from arauto.storage.sql.rows import SELECT_ROWS, Row
-from arauto.storage.sqlite.connection import connect_reader, to_sqlite
+from arauto.storage.sqlite.connection import connect_reader, parameters
 from arauto.storage.sqlite.errors import translate as sqlite_error
 
 __all__ = ["JournalSource", "Partition", "open_source"]
@@ -40,7 +40,7 @@ class _SqliteSource:
 
     def fetch(self, sql: str, *params: Any) -> list[Row]:
         try:
-            return self._connection.execute(to_sqlite(sql), params).fetchall()
+            return self._connection.execute(sql, parameters(params)).fetchall()
         except sqlite3.Error as exc:
             raise sqlite_error(exc, self._directory) from exc
 

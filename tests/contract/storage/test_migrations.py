@@ -21,7 +21,7 @@ from arauto.storage import migrate
 from arauto.storage.base import Storage
 from arauto.storage.schema import metadata
 from arauto.storage.sql.rows import COLUMNS
-from arauto.storage.sqlite.connection import to_sqlite
+from arauto.storage.sqlite.connection import parameters
 from arauto.testing.clock import FakeClock
 from tests.contract.storage.backends import PostgresBackend, SqliteBackend
 from tests.contract.storage.journal_helpers import append_all, message, query
@@ -153,7 +153,7 @@ async def test_a_sqlite_database_of_the_first_version_goes_on(tmp_path: Path) ->
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute(_OLD_PARTITION)
         old = (*_OLD_ROW, _OLD_CRC)
-        database.execute(to_sqlite(_OLD_INSERT), old)
+        database.execute(_OLD_INSERT, parameters(old))
     await _check_upgraded(await SqliteBackend(FakeClock(), tmp_path).open())
 
 

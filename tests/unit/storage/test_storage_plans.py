@@ -9,7 +9,7 @@ import pytest
 from arauto.model import Direction
 from arauto.storage import migrate
 from arauto.storage.sql import journal
-from arauto.storage.sqlite.connection import to_sqlite
+from arauto.storage.sqlite.connection import parameters
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_each_statement_uses_its_index_and_sorts_nothing(
     database: sqlite3.Connection, sql: str, indexes: list[str]
 ) -> None:
     count = max(int(number) for number in re.findall(r"\$(\d+)", sql))
-    plan = database.execute("EXPLAIN QUERY PLAN " + to_sqlite(sql), [1] * count).fetchall()
+    plan = database.execute("EXPLAIN QUERY PLAN " + sql, parameters([1] * count)).fetchall()
     database.close()
     steps = "\n".join(row[3] for row in plan)
     assert "SCAN" not in steps

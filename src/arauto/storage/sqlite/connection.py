@@ -1,10 +1,12 @@
 """How this adapter opens SQLite: the settings that make "committed" mean "on disk"."""
 
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-__all__ = ["connect_reader", "connect_writer", "to_sqlite"]
+__all__ = ["connect_reader", "connect_writer", "parameters"]
 
 _BUSY_S = 5.0  # only a person's shell or a backup can be in the way; nodes keep each other out
 
@@ -38,10 +40,17 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-    connection.execute("PRAGMA cache_size = -4096")
+    try:
+        connection.execute("PRAGMA cache_size = -4096")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
-def to_sqlite(sql: str) -> str:
-    """Turn `$1` into SQLite's `?1`. Statements are constants and hold no other `$`."""
-    return sql.replace("$", "?")
+def parameters(values: Iterable[Any]) -> dict[str, Any]:
+    """The values of a statement's `$1`, `$2` …, which to SQLite are names.
+
+    Numbers (`?1`) would take a sequence as it is; Python warns of that since 3.12 and refuses it from 3.14.
+    """
+    return {str(number): value for number, value in enumerate(values, 1)}

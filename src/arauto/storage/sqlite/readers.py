@@ -9,7 +9,7 @@ from typing import Any
 
 from arauto.errors import Code, StorageError
 from arauto.storage.sql.rows import Row
-from arauto.storage.sqlite.connection import connect_reader, to_sqlite
+from arauto.storage.sqlite.connection import connect_reader, parameters
 from arauto.storage.sqlite.errors import translate
 
 __all__ = ["SqliteReaders"]
@@ -34,7 +34,7 @@ class SqliteReaders:
         if self._closed:
             raise StorageError(Code.STORAGE_UNAVAILABLE, "the storage is closed")
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, self._fetch, to_sqlite(sql), params)
+        return await loop.run_in_executor(self._pool, self._fetch, sql, params)
 
     def close(self) -> None:
         """Wait for the queries under way, then close. Blocks."""
@@ -51,7 +51,7 @@ class SqliteReaders:
                 connection = connect_reader(self._path)
                 self._mine.connection = connection
                 self._open.add(connection)
-            return connection.execute(sql, params).fetchall()
+            return connection.execute(sql, parameters(params)).fetchall()
         except (sqlite3.Error, OSError, ValueError, OverflowError) as exc:
             self._forget()
             raise translate(exc, self._path.parent) from exc

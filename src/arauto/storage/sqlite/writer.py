@@ -20,7 +20,7 @@ from arauto.storage.base import WriteLimits
 from arauto.storage.checks import problems_of
 from arauto.storage.sql.group import Batch, Outcome, Procedure
 from arauto.storage.sql.rows import COLUMN_LIST, COLUMNS, Row, rows_of
-from arauto.storage.sqlite.connection import connect_writer, to_sqlite
+from arauto.storage.sqlite.connection import connect_writer, parameters
 from arauto.storage.sqlite.errors import translate
 from arauto.storage.sqlite.files import Mark
 
@@ -34,9 +34,9 @@ _COMMIT_BYTES_MIN = 16 * 1024  # the pages that even the smallest commit writes 
 _UNSTORABLE = (ValueError, OverflowError, TypeError, sqlite3.DataError)
 
 _POSITION = """
-    SELECT max(trimmed_seq, coalesce((SELECT max(seq) FROM journal WHERE node = ?1), 0)), writes
-    FROM journal_partition WHERE node = ?1"""
-_COUNT_WRITE = "UPDATE journal_partition SET writes = writes + 1 WHERE node = ?1 RETURNING writes"
+    SELECT max(trimmed_seq, coalesce((SELECT max(seq) FROM journal WHERE node = $1), 0)), writes
+    FROM journal_partition WHERE node = $1"""
+_COUNT_WRITE = "UPDATE journal_partition SET writes = writes + 1 WHERE node = $1 RETURNING writes"
 
 
 class SqliteWriter:
@@ -95,7 +95,9 @@ class SqliteWriter:
             for count in _ROWS_PER_STATEMENT
             if count * len(COLUMNS) <= variables
         )
-        self._seq, self._writes = connection.execute(_POSITION, (self._node,)).fetchone()
+        self._seq, self._writes = connection.execute(
+            _POSITION, parameters((self._node,))
+        ).fetchone()
         return self._seq, self._writes
 
     # In the thread.
@@ -159,7 +161,9 @@ class SqliteWriter:
             seq += len(entries)
             results = [_perform(connection, op.procedure) for op in batch.ops]
             if any(op.procedure for op in batch.ops):
-                ((writes,),) = connection.execute(_COUNT_WRITE, (self._node,)).fetchall()
+                ((writes,),) = connection.execute(
+                    _COUNT_WRITE, parameters((self._node,))
+                ).fetchall()
             connection.execute("COMMIT")
             self._seq, self._writes = seq, writes
             self._mark.write(self._node, seq, writes)
@@ -220,7 +224,7 @@ def _perform(connection: sqlite3.Connection, procedure: Procedure[Any] | None) -
     try:
         query = next(steps)
         while True:
-            rows = connection.execute(to_sqlite(query.sql), query.params).fetchall()
+            rows = connection.execute(query.sql, parameters(query.params)).fetchall()
             query = steps.send(rows)
     except StopIteration as end:
         return end.value

@@ -1,6 +1,7 @@
 """Damaged files: everything acknowledged is served as it was, or the damage is named. Never silence."""
 
 import asyncio
+import os
 import random
 import shutil
 import sqlite3
@@ -161,6 +162,13 @@ async def test_a_file_that_is_gone_is_noticed(
 
     await asyncio.to_thread(break_it)
     assert await _is_refused(copy)
+    assert _open_files_below(copy) == []
+
+
+def _open_files_below(directory: Path) -> list[str]:
+    """What this process still holds of a directory, here and in files it removed."""
+    found = (os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
+    return [path for path in found if path.startswith(str(directory))]
 
 
 async def test_the_message_says_what_is_missing_and_how_to_go_on(

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sqlite3
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -108,22 +109,23 @@ async def open_sqlite(
 def _open_files(
     directory: Path, node: str, limits: WriteLimits, check_bytes_max: int
 ) -> tuple[int, int, SqliteWriter, list[DirectoryLock | Mark]]:
-    files: list[DirectoryLock | Mark] = []
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        files.append(DirectoryLock(directory))
-        mark = Mark(directory)
-        files.append(mark)
-        number = _prepare(directory / DATABASE_NAME, node, check_bytes_max)
-        writer = SqliteWriter(directory / DATABASE_NAME, number, mark, limits)
-        found = writer.open()
-        sync_directory(directory)
-        _compare(mark, number, found)
+        with ExitStack() as undo:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = DirectoryLock(directory)
+            undo.callback(lock.release)
+            mark = Mark(directory)
+            undo.callback(mark.release)
+            number = _prepare(directory / DATABASE_NAME, node, check_bytes_max)
+            writer = SqliteWriter(directory / DATABASE_NAME, number, mark, limits)
+            undo.callback(writer.stop)
+            found = writer.open()
+            sync_directory(directory)
+            _compare(mark, number, found)
+            undo.pop_all()
     except Exception as exc:
-        for file in files:
-            file.release()
         raise translate(exc, directory) from exc
-    return number, found[0], writer, files
+    return number, found[0], writer, [lock, mark]
 
 
 def _prepare(path: Path, node: str, check_bytes_max: int) -> int:

@@ -30,6 +30,11 @@ Evaluator = Callable[[Row], Value]
 _NUMBER = re.compile(NUMBER_PATTERN + r"\Z")
 _PLACES = Decimal("1e-10")
 _DECIMAL_LIMIT = Decimal("1e28")
+#: Spark's parser stops there on every machine; where Python's stops depends on its version.
+_JSON_DEPTH_MAX = 1000
+#: Strings as a whole, whether they end or not, and brackets: one pass, whatever the text.
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|[][{}]', re.DOTALL)
+_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 def evaluate(expr: Expr, row: Row) -> Value:
@@ -151,7 +156,17 @@ def _value_of(text: str | None) -> Any:
 
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> Any:
+    if text.count("[") + text.count("{") > _JSON_DEPTH_MAX and _depth(text) > _JSON_DEPTH_MAX:
+        raise RecursionError("nested more deeply than Spark reads")
     return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+
+
+def _depth(text: str) -> int:
+    depth = deepest = 0
+    for found in _STRING_OR_BRACKET.finditer(text):
+        depth += _STEPS.get(found[0], 0)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

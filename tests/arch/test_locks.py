@@ -1,5 +1,6 @@
 """The check of the lock files finds what would make set-up fail, or do something else on another day."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -12,6 +13,7 @@ from scripts.check_locks import (
     npm_problems,
     read_lock,
 )
+from tests.arch.source import ROOT
 
 _HASH = "--hash=sha256:" + "0" * 64
 _PYTHONS = ("3.11", "3.12", "3.13")
@@ -119,6 +121,14 @@ def test_groups_include_groups_and_the_tools_alone_leave_the_project_out() -> No
     }
     assert asked_by_project(project, "build", ()) == ["d"]
     assert asked_by_project(project, "dev", ("x",)) == ["d", "e", "a", "b"]
+
+
+def test_documented_installations_ask_no_resolver() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
+    commands = [line for line in lines if re.search(r"pip install .*-r requirements/", line)]
+    assert commands
+    assert [line for line in commands if "--no-deps" not in line] == []
 
 
 def test_an_npm_lock_without_hashes_or_with_addresses_is_found() -> None:

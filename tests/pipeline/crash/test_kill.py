@@ -1,5 +1,6 @@
 """`kill -9` at any moment: every journal row once in bronze, every alert once on its channel."""
 
+import contextlib
 import os
 import random
 import sqlite3
@@ -75,7 +76,7 @@ def _wait_for_commits(world: World, more: int) -> None:
 
 
 def _last_seq(world: World) -> int:
-    with sqlite3.connect(world.directory / "data" / "arauto.db") as database:
+    with contextlib.closing(sqlite3.connect(world.directory / "data" / "arauto.db")) as database:
         return int(database.execute("SELECT max(seq) FROM journal").fetchone()[0])
 
 

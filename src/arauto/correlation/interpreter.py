@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal, localcontext
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 from arauto.correlation.expression import Expr, Value
@@ -32,8 +33,8 @@ _PLACES = Decimal("1e-10")
 _DECIMAL_LIMIT = Decimal("1e28")
 #: Spark's parser stops there on every machine; where Python's stops depends on its version.
 _JSON_DEPTH_MAX = 1000
-#: Strings as a whole, whether they end or not, and brackets: one pass, whatever the text.
-_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|[][{}]', re.DOTALL)
+#: Strings, whether they end or not, and whatever is no bracket: one pass, whatever the text.
+_NO_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[^][{}"]++', re.DOTALL)
 _STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
@@ -162,11 +163,8 @@ def _parsed(text: str) -> Any:
 
 
 def _depth(text: str) -> int:
-    depth = deepest = 0
-    for found in _STRING_OR_BRACKET.finditer(text):
-        depth += _STEPS.get(found[0], 0)
-        deepest = max(deepest, depth)
-    return deepest
+    brackets = _NO_BRACKETS.sub("", text)
+    return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -193,6 +193,8 @@ def _moved(smaller: Lock, larger: Lock) -> Iterator[str]:
 def _problems_of_our_locks() -> Iterator[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     supported = list(environments(project["project"]["classifiers"]))
+    if not supported:
+        yield "pyproject.toml: no classifier names a Python, so there is nothing to hold the locks to"
     before = Lock({}, ())
     for name, (group, extras) in MADE_FROM.items():
         lock = read_lock((ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8"))

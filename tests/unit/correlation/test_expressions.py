@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from typing import Any
 
 import pytest
@@ -48,6 +49,17 @@ def test_json_of_any_depth_is_text_or_null(levels: int, opening: str, closing: s
     assert json_of(text) in (
         (text,) if levels < 600 else (text, None) if levels < 1000 else (None,)
     )
+
+
+def test_a_python_that_could_read_deeper_does_not() -> None:
+    """As 3.12 and later can, and Spark cannot."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(20_000)
+    try:
+        assert json_of("[" * 1000 + "]" * 1000) is not None
+        assert json_of("[" * 1001 + "]" * 1001) is None
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def test_brackets_side_by_side_or_in_strings_are_not_depth() -> None:

@@ -13,9 +13,10 @@ from arauto.errors import ArautoError, Code
 from arauto.features.document.channel import DocumentChannel
 from arauto.features.presence import PresenceFeature
 from arauto.features.unavailable import UnavailableChannel
-from arauto.hub.channel import Channel, Sender
+from arauto.hub.channel import Channel
 from arauto.hub.hub import Hub
 from arauto.hub.recovery import Recovery
+from arauto.hub.sender import Sender
 from arauto.model import When
 from arauto.registry import CHANNEL_TYPES, FEATURES
 from arauto.settings import Rules

@@ -21,6 +21,7 @@ from arauto.errors import StorageError
 from arauto.model import Direction, Message, Serial
 
 __all__ = [
+    "KEYS_KEPT_MS",
     "DocumentStore",
     "Done",
     "ExporterCounters",
@@ -38,6 +39,9 @@ __all__ = [
 ]
 
 Done = Callable[[StorageError | None], None]
+
+#: How long the journal keeps the idempotency keys of messages that expire before.
+KEYS_KEPT_MS = 86_400_000
 
 
 class Kind(IntEnum):
@@ -180,12 +184,21 @@ class Journal(Protocol):
     async def last(self, hub: str, channel: str) -> LastPlace | None:
         """The highest serial ever stored for the channel, also if that message has expired since."""
 
+    async def places(
+        self, hub: str, names: tuple[str, str], after_ms: int, *, scan_len: int
+    ) -> dict[str, LastPlace] | None:
+        """Where the stored messages of each channel end that has any later than `after_ms`, of the channels
+        whose names lie between two, both inclusive, by code point. None if there are more than `scan_len`
+        channels between them: then too much would have to be looked at.
+        """
+
     async def read(self, after_seq: int, limit: int) -> list[tuple[int, JournalEntry]]:
         """This partition's rows with seq > `after_seq`, ascending. For the exporter and for tests."""
 
     async def trim(self, exported_seq: int, now_ms: int) -> int:
         """Delete rows up to `exported_seq` that nothing needs any more: all but MESSAGE, and expired
-        MESSAGE rows. Each channel's last MESSAGE row stays, so `last` stays right. Returns the count.
+        MESSAGE rows. Each channel's last MESSAGE row stays, so `last` stays right; one with an idempotency
+        key stays for `KEYS_KEPT_MS` after it was published, however early it expired. Returns the count.
         """
 
     async def close(self) -> None:
@@ -230,9 +243,10 @@ class KeyValueStore(Protocol):
 
     async def delete(self, hub: str, key: str) -> bool: ...
 
-    async def scan(self, hub: str, prefix: str, limit: int) -> Sequence[tuple[str, bytes]]:
-        """Up to `limit` unexpired (key, value) pairs whose key starts with `prefix`, in key order.
-        Lists are not included. For start-up and inspection, not for hot paths.
+    async def scan(self, hub: str, prefix: str, limit: int) -> Sequence[tuple[str, bytes | None]]:
+        """Up to `limit` unexpired (key, value) pairs whose key starts with `prefix`, in key order; None for
+        a value that is damaged, so that one does not take the others with it. Lists are not included.
+        For start-up and inspection, not for hot paths.
         """
 
     async def push(self, hub: str, key: str, value: bytes) -> int:

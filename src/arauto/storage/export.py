@@ -23,6 +23,7 @@ from arauto.errors import Code, StorageError
 from arauto.storage import segments
 from arauto.storage.arrow_rows import SCHEMA, Rows, columns_of
 from arauto.storage.export_source import Partition, open_source
+from arauto.storage.incarnation import node_of
 from arauto.storage.segment_schema import METADATA_NODE, METADATA_VERSION, VERSION
 from arauto.storage.segments import ExportReport
 from arauto.storage.sql.rows import entry_of
@@ -50,45 +51,55 @@ def export(url: str, node: str, directory: Path, rows_max: int, bytes_max: int) 
         source = open_source(url)
         try:
             partition = Partition(source, node)
-            sealed = max((s.last for s in segments.segments(directory, node)), default=0)
-            if sealed > partition.last:
-                raise StorageError(
-                    Code.STORAGE_CORRUPT,
-                    f"segments reach seq {sealed} but the journal ends at {partition.last}: "
-                    "they do not belong together",
-                )
             # What was trimmed was exported, even if its segments have been moved elsewhere since.
-            start = max(sealed, partition.trimmed)
-            return _export(partition, node, directory, start, rows_max, bytes_max)
+            start = max(_sealed(partition, directory), partition.trimmed)
+            return _export(partition, directory, start, rows_max, bytes_max)
         finally:
             source.close()
 
 
+def _sealed(partition: Partition, directory: Path) -> int:
+    """Up to where segments hold what the journal holds."""
+    sealed = 0
+    for stretch in partition.stretches:
+        last = max((s.last for s in segments.segments(directory, stretch.partition)), default=0)
+        if last > stretch.last and not stretch.is_over:
+            raise StorageError(
+                Code.STORAGE_CORRUPT,
+                f"segments reach seq {last} but the journal ends at {stretch.last}: "
+                "they do not belong together",
+            )
+        # A life that is over may have gone on elsewhere, with rows that are not in this journal.
+        sealed = max(sealed, min(last, stretch.last))
+    return sealed
+
+
 def _export(
-    partition: Partition, node: str, directory: Path, start: int, rows_max: int, bytes_max: int
+    partition: Partition, directory: Path, start: int, rows_max: int, bytes_max: int
 ) -> ExportReport:
-    writer: _SegmentWriter | None = None
     sealed, count, total = start, 0, 0
-    for rows in _pages(partition, start):
-        rest = rows
-        while rest:
-            if writer is None:
-                writer = _SegmentWriter(directory, node, rest[0][0])
-            taken = writer.take(rest, rows_max, bytes_max)
-            rest = rest[taken:]
-            total += taken
-            if writer.is_full(rows_max, bytes_max):
-                sealed, count, writer = writer.seal(), count + 1, None
-    if writer is not None:
-        sealed, count = writer.seal(), count + 1
+    for stretch in partition.stretches:
+        writer: _SegmentWriter | None = None
+        for rows in _pages(partition, max(start, stretch.first - 1), stretch.last):
+            rest = rows
+            while rest:
+                if writer is None:
+                    writer = _SegmentWriter(directory, stretch.partition, rest[0][0])
+                taken = writer.take(rest, rows_max, bytes_max)
+                rest = rest[taken:]
+                total += taken
+                if writer.is_full(rows_max, bytes_max):
+                    sealed, count, writer = writer.seal(), count + 1, None
+        if writer is not None:
+            sealed, count = writer.seal(), count + 1
     return ExportReport(sealed_seq=sealed, segments=count, rows=total)
 
 
-def _pages(partition: Partition, start: int) -> Iterator[Rows]:
-    """Yield the rows after `start` in pages, each checked to follow the one before."""
+def _pages(partition: Partition, start: int, last: int) -> Iterator[Rows]:
+    """Yield the rows after `start` up to `last` in pages, each checked to follow the one before."""
     expected = start + 1
-    while expected <= partition.last:
-        rows = [(row[1], entry_of(row)) for row in partition.page(expected - 1, _PAGE_ROWS)]
+    while expected <= last:
+        rows = [(row[1], entry_of(row)) for row in partition.page(expected - 1, last, _PAGE_ROWS)]
         for seq, _ in rows:
             if seq != expected:
                 raise StorageError(Code.STORAGE_CORRUPT, f"the journal lacks seq {expected}")
@@ -101,17 +112,15 @@ def _pages(partition: Partition, start: int) -> Iterator[Rows]:
 class _SegmentWriter:
     """A segment that grows."""
 
-    def __init__(self, directory: Path, node: str, first: int) -> None:
-        self._directory = directory
-        self._node = node
+    def __init__(self, directory: Path, partition: str, first: int) -> None:
+        self._path = segments.writing_path(directory, node_of(partition))
+        self._partition = partition
         self._first = first
         self._last = first - 1
         self._payload_bytes = 0
-        metadata = {METADATA_VERSION: str(VERSION), METADATA_NODE: node}
+        metadata = {METADATA_VERSION: str(VERSION), METADATA_NODE: partition}
         self._schema = SCHEMA.with_metadata(metadata)
-        self._writer = pyarrow.parquet.ParquetWriter(
-            segments.writing_path(directory, node), self._schema, compression="zstd"
-        )
+        self._writer = pyarrow.parquet.ParquetWriter(self._path, self._schema, compression="zstd")
 
     def is_full(self, rows_max: int, bytes_max: int) -> bool:
         return self._last - self._first + 1 >= rows_max or self._payload_bytes >= bytes_max
@@ -125,13 +134,15 @@ class _SegmentWriter:
             taken.append(row)
             self._last = row[0]
             self._payload_bytes += len(row[1].payload)
-        self._writer.write_table(pyarrow.table(columns_of(self._node, taken), schema=self._schema))
+        self._writer.write_table(
+            pyarrow.table(columns_of(self._partition, taken), schema=self._schema)
+        )
         return len(taken)
 
     def seal(self) -> int:
         """Finish the file; return its last seq."""
         self._writer.close()
-        return segments.seal(self._directory, self._node, self._first, self._last).last
+        return segments.seal(self._path, self._partition, self._first, self._last).last
 
 
 def main(arguments: list[str] | None = None) -> int:

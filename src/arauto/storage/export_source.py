@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from arauto.errors import Code, StorageError
 from arauto.storage import migrate
+from arauto.storage.incarnation import INCARNATIONS, stretches
 from arauto.storage.sql.rows import SELECT_ROWS, Row
 from arauto.storage.sqlite.connection import connect_reader, parameters
 from arauto.storage.sqlite.errors import translate as sqlite_error
@@ -79,6 +80,7 @@ class Partition:
     Attributes:
         trimmed: everything up to here was exported before and may be gone.
         last: the newest committed seq when the partition was opened.
+        stretches: its rows by incarnation, in order.
     """
 
     def __init__(self, source: JournalSource, name: str) -> None:
@@ -88,9 +90,10 @@ class Partition:
         self._source = source
         self._node, self.trimmed, newest = rows[0]
         self.last = max(self.trimmed, newest)
+        self.stretches = stretches(name, source.fetch(INCARNATIONS, self._node), self.last)
 
-    def page(self, after: int, limit: int) -> list[Row]:
-        return self._source.fetch(_PAGE, self._node, after, self.last, limit)
+    def page(self, after: int, upto: int, limit: int) -> list[Row]:
+        return self._source.fetch(_PAGE, self._node, after, upto, limit)
 
 
 def open_source(url: str) -> JournalSource:

@@ -12,6 +12,7 @@ from arauto.clock import Clock
 from arauto.errors import Code, StorageError
 from arauto.model import Direction, Message, Serial
 from arauto.storage.base import (
+    KEYS_KEPT_MS,
     Done,
     HistoryQuery,
     JournalEntry,
@@ -88,6 +89,23 @@ class MemoryJournal:
         last = max(self._messages(hub, channel), key=_serial, default=None)
         return LastPlace(_serial(last), last.ts_ms) if last else None
 
+    async def places(
+        self, hub: str, names: tuple[str, str], after_ms: int, *, scan_len: int
+    ) -> dict[str, LastPlace] | None:
+        found: dict[str, JournalEntry] = {}
+        for _, entry in self._rows:
+            in_range = entry.hub == hub and names[0] <= entry.channel <= names[1]
+            if in_range and entry.kind is Kind.MESSAGE:
+                known = found.get(entry.channel, entry)
+                found[entry.channel] = max(known, entry, key=_serial)
+        if len(found) > scan_len:
+            return None
+        return {
+            channel: LastPlace(_serial(last), last.ts_ms)
+            for channel, last in sorted(found.items())
+            if last.ts_ms > after_ms
+        }
+
     async def read(self, after_seq: int, limit: int) -> list[tuple[int, JournalEntry]]:
         start = bisect_right(self._rows, after_seq, key=lambda row: row[0])
         return self._rows[start : start + limit]
@@ -104,6 +122,8 @@ class MemoryJournal:
                 return True
             if entry.kind is not Kind.MESSAGE:
                 return False
+            if entry.id and entry.ts_ms > now_ms - KEYS_KEPT_MS:
+                return True
             return not _expired(entry, now_ms) or _serial(entry) == newest[entry.hub, entry.channel]
 
         before = len(self._rows)

@@ -109,7 +109,7 @@ class _RedisKeyValueStore:
     async def delete(self, hub: str, key: str) -> bool:
         return bool(await self.run(("DEL", _name("v", hub, key), _name("l", hub, key))))
 
-    async def scan(self, hub: str, prefix: str, limit: int) -> Sequence[tuple[str, bytes]]:
+    async def scan(self, hub: str, prefix: str, limit: int) -> Sequence[tuple[str, bytes | None]]:
         start = _name("v", hub, "")
         pattern = _GLOB.sub(r"\\\1", _name("v", hub, prefix)) + "*"
         names: set[bytes] = set()
@@ -119,7 +119,7 @@ class _RedisKeyValueStore:
             names.update(page)
             if int(cursor) == 0:
                 break
-        found: list[tuple[str, bytes]] = []
+        found: list[tuple[str, bytes | None]] = []
         ordered = sorted(names)
         for at in range(0, len(ordered), _SCAN_COUNT):
             page = ordered[at : at + _SCAN_COUNT]

@@ -38,6 +38,16 @@ Table(
     sqlite_strict=True,
 )
 
+Table(
+    "journal_incarnation",
+    metadata,
+    _need("node", _number(), key=True),
+    _need("first_seq", _number(), key=True),
+    _need("name", _words()),
+    _need("place", _words()),
+    sqlite_strict=True,
+)
+
 _journal = Table(
     "journal",
     metadata,

@@ -29,7 +29,9 @@ _MANY = 10**9
 def exported_seqs(directory: Path) -> list[int]:
     """All seqs in all sealed segments, in the order of the files, each file checked against its name."""
     seqs: list[int] = []
-    for first, last, path in segments(directory, NODE):
+    for segment in segments(directory, NODE):
+        first, last, path = segment[:3]
+        segments_module.check_whole(segment)
         table = pyarrow.parquet.read_table(path)
         found = table.column("seq").to_pylist()
         assert found == list(range(first, last + 1))
@@ -68,7 +70,8 @@ async def test_rows_come_out_as_they_went_in(durable_backend: Backend, tmp_path:
     assert await run_export(storage, tmp_path / "out") == 2
     await storage.close()
     (segment,) = segments(tmp_path / "out", NODE)
-    assert segment.path.name == f"seg-node-a-{1:019d}-{2:019d}.parquet"
+    assert segment.path.name == f"seg-node-a-{1:019d}-{2:019d}.{segment.checksum}.parquet"
+    assert len(segment.checksum) == 16
     table = pyarrow.parquet.read_table(segment.path)
     types = {f.name: str(f.type) for f in table.schema}
     assert types.pop("headers").startswith("map<string, string")
@@ -154,6 +157,28 @@ async def test_segments_of_another_journal_are_refused(
     with pytest.raises(StorageError, match="overlap"):
         await run_export(storage, tmp_path)
     await storage.close()
+
+
+async def test_a_segment_that_changed_is_known_by_the_checksum_in_its_name(
+    durable_backend: Backend, tmp_path: Path
+) -> None:
+    storage = await durable_backend.open()
+    await append_all(storage.journal, [message(1)])
+    await run_export(storage, tmp_path)
+    await storage.close()
+    (segment,) = segments(tmp_path, NODE)
+    segments_module.check_whole(segment)
+    data = bytearray(segment.path.read_bytes())
+    data[len(data) // 2] ^= 1
+    segment.path.write_bytes(data)
+    with pytest.raises(StorageError, match="does not match the checksum") as refused:
+        segments_module.check_whole(segment)
+    assert refused.value.code is Code.STORAGE_CORRUPT
+    # One of an earlier version says nothing of itself.
+    old = segment.path.rename(tmp_path / f"seg-{NODE}-1-1.parquet")
+    (segment,) = segments(tmp_path, NODE)
+    assert segment == (1, 1, old, NODE, "")
+    segments_module.check_whole(segment)
 
 
 def _command(out: Path, rows_max: int = 50) -> list[str]:

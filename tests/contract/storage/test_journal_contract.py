@@ -187,6 +187,39 @@ async def test_last_is_the_highest_serial_even_if_expired_and_none_without_messa
     assert await storage.journal.last("shop", "stock:1") == LastPlace(Serial(9, 2), 77)
 
 
+async def test_places_names_the_channels_of_a_range_with_messages_after_a_time(
+    storage: Storage,
+) -> None:
+    entries = [
+        message(1, channel="a:1", ts_ms=10),
+        message(1, channel="a:2", ts_ms=10),
+        message(2, channel="a:2", ts_ms=20),
+        message(1, channel="a:é", ts_ms=30, expires_ms=31),
+        message(1, channel="b:1", ts_ms=40),
+        message(1, channel="a:3", ts_ms=50, hub="other"),
+    ]
+    await append_all(storage.journal, [*entries, JournalEntry(kind=Kind.HEARTBEAT, ts_ms=60)])
+    place = storage.journal.places
+    names = ("a:", "a:\U0010ffff")
+    epoch = entries[0].epoch
+    found = await place(entries[0].hub, names, 10, scan_len=10)
+    assert found == {
+        "a:2": LastPlace(Serial(epoch, 2), 20),
+        "a:é": LastPlace(Serial(epoch, 1), 30),
+    }
+    assert await place(entries[0].hub, names, 30, scan_len=10) == {}
+    assert list(await place("other", ("", "\U0010ffff"), 0, scan_len=10) or ()) == ["a:3"]
+    assert await place("nobody", names, 0, scan_len=10) == {}
+
+
+async def test_places_gives_up_where_there_are_too_many_channels(storage: Storage) -> None:
+    await append_all(storage.journal, [message(1, channel=f"a:{n}", ts_ms=n) for n in range(1, 6)])
+    hub = message(1).hub
+    assert await storage.journal.places(hub, ("a:", "a:9"), 9, scan_len=4) is None
+    assert await storage.journal.places(hub, ("a:", "a:9"), 9, scan_len=5) == {}
+    assert len(await storage.journal.places(hub, ("a:", "a:9"), 0, scan_len=5) or ()) == 5
+
+
 async def test_hubs_and_channels_do_not_see_each_other(storage: Storage) -> None:
     places = [("a", "b:c"), ("a:b", "c"), ("a", "b"), ("ab", "c"), ("A", "b:c"), ("a", "B:C")]
     await append_all(
@@ -313,6 +346,22 @@ async def test_trim_takes_only_exported_rows_that_nothing_needs(storage: Storage
     assert await journal.trim(7, 9000) == 1, "what has expired since goes on the next round"
     assert [seq for seq, _ in await journal.read(0, 100)] == [4, 6, 8]
     assert await offsets(journal) == [4]
+
+
+async def test_trim_keeps_an_expired_message_for_its_key(storage: Storage) -> None:
+    day_ms = 86_400_000
+    await append_all(
+        storage.journal,
+        [
+            message(1, ts_ms=day_ms, expires_ms=day_ms + 1, id="k"),
+            message(2, ts_ms=day_ms, expires_ms=day_ms + 1),
+            message(3, ts_ms=day_ms),
+        ],
+    )
+    assert await storage.journal.trim(3, day_ms + 10) == 1
+    assert [e.offset for _, e in await storage.journal.read(0, 9)] == [1, 3]
+    assert await storage.journal.trim(3, 2 * day_ms) == 1
+    assert [e.offset for _, e in await storage.journal.read(0, 9)] == [3]
 
 
 async def test_trim_works_through_more_rows_than_one_step_takes(storage: Storage) -> None:

@@ -69,7 +69,7 @@ async def test_values_expire_by_the_servers_clock(kv: KeyValueStore) -> None:
     assert [pair async for pair in _pairs(kv)] == [("kept", b"w")]
 
 
-async def _pairs(kv: KeyValueStore) -> AsyncIterator[tuple[str, bytes]]:
+async def _pairs(kv: KeyValueStore) -> AsyncIterator[tuple[str, bytes | None]]:
     for pair in await kv.scan("h", "", 10):
         yield pair
 

@@ -12,12 +12,19 @@ from zlib import crc32
 import msgspec
 import pytest
 
+from arauto.admin.revoked import RevokedUsers
+from arauto.codec.events import PublishItem
 from arauto.errors import Code, StorageError
-from arauto.storage.base import JournalEntry, Kind, Snapshot
+from arauto.hub.directory import Directory
+from arauto.model import Identity, When
+from arauto.session.auth.revocations import Revocations
+from arauto.settings import HubSettings, Rules
+from arauto.storage.base import JournalEntry, Kind, Snapshot, Storage
 from arauto.storage.sql.rows import entry_of, rows_of
 from arauto.storage.sqlite import DATABASE_NAME, open_sqlite
 from arauto.testing.clock import FakeClock
 from tests.contract.storage.journal_helpers import append_all, message, query
+from tests.unit.hub.world import NOBODY, World
 
 _LOG_NAME = f"{DATABASE_NAME}-wal"
 _CHANNELS = 5
@@ -231,11 +238,11 @@ async def test_a_row_changed_by_hand_is_refused_and_the_others_served(
     for call in (
         storage.journal.history(query(hub="other", channel="c:0")),
         storage.kv.get("other", "k1"),
-        storage.kv.scan("other", "", 10),
     ):
         with pytest.raises(StorageError) as refused:
             await call
         assert refused.value.code is Code.STORAGE_CORRUPT
+    assert await storage.kv.scan("other", "", 10) == [("k1", None)]
     assert len(await storage.journal.history(query(channel="c:1", limit=1000))) == 80
     assert await storage.kv.get("h", "k2") == b"value 2"
     await storage.close()
@@ -270,3 +277,42 @@ def test_a_row_of_a_kind_this_version_does_not_know_is_refused() -> None:
     with pytest.raises(StorageError, match="unknown kind") as refused:
         entry_of((*body, "", crc32(msgspec.msgpack.encode(body))))
     assert refused.value.code is Code.STORAGE_CORRUPT
+
+
+def a_directory(storage: Storage, clock: FakeClock, rules: Rules) -> Directory:
+    world = World(rules=rules, storage=storage, clock=clock)
+    return Directory(world.env, defaults=HubSettings(), builtin_rules=rules, allow_dynamic=True)
+
+
+async def test_one_damaged_value_shuts_neither_its_hub_nor_the_node(tmp_path: Path) -> None:
+    """Seen: a retained message or an epoch's note with a wrong check sum kept its whole hub from opening, and
+    one among the revocations would have kept the node from starting."""
+    clock = FakeClock()
+    storage = await open_sqlite(tmp_path, "n", clock)
+    stored = Rules(store=When.ALL, retain=When.ALL, client_publish=True)
+    hub = await a_directory(storage, clock, stored).get("shop")
+    for name in ("a", "b"):
+        channel = await hub.open_channel(name)
+        done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        draft = PublishItem(channel=name, payload=b"x")
+        channel.publish(draft, NOBODY, lambda *answer, done=done: done.set_result(answer))
+        await done
+    await hub.close()
+    await RevokedUsers(Revocations(clock), storage.kv, clock).keep("shop", "eve", clock.wall_ms())
+    await storage.close()
+
+    with sqlite3.connect(tmp_path / DATABASE_NAME) as database:
+        spoilt = "UPDATE kv SET crc = crc + 1 WHERE key NOT LIKE '%:b'"
+        assert database.execute(spoilt).rowcount >= 4  # retained, epoch, settings, revocation
+
+    storage = await open_sqlite(tmp_path, "n", clock)
+    revocations = Revocations(clock)
+    await RevokedUsers(revocations, storage.kv, clock).load()
+    eve = Identity("eve", issued_ms=clock.wall_ms() - 1)
+    assert revocations.is_revoked("shop", eve)
+    hub = await a_directory(storage, clock, stored).get("shop")
+    assert (hub.retained.get("a"), len(hub.retained)) == (None, 1)
+    assert (await hub.open_channel("a")).offset == 0, "an epoch of which nothing is known goes on"
+    assert (await hub.open_channel("b")).offset == 1
+    await hub.close()
+    await storage.close()

@@ -1,6 +1,7 @@
 """Opens the PostgreSQL storage: migrate, find this node's partition, take its lock, start the writer."""
 
 import asyncio
+import logging
 from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
@@ -10,6 +11,13 @@ from arauto.errors import Code, StorageError
 from arauto.storage import migrate
 from arauto.storage.base import Storage, StorageCounters, WriteLimits
 from arauto.storage.checks import check_text
+from arauto.storage.incarnation import (
+    BEGUN,
+    INCARNATIONS,
+    KEEP_INCARNATION,
+    Incarnation,
+    following,
+)
 from arauto.storage.postgres.errors import is_lost, quiet_driver, translate
 from arauto.storage.postgres.link import CONNECT_TIMEOUT_S, SERVER_SETTINGS, Link
 from arauto.storage.postgres.writer import PostgresWriter
@@ -29,6 +37,14 @@ _FIND = "SELECT node FROM journal_partition WHERE name = $1"
 _CREATE = """
     INSERT INTO journal_partition (node, name)
     SELECT coalesce(max(node), 0) + 1, $1 FROM journal_partition ON CONFLICT DO NOTHING"""
+
+_MAY_ASK = "SELECT has_function_privilege('pg_control_system()', 'execute')"
+_SERVER = "SELECT system_identifier::text FROM pg_control_system()"
+# A base backup that is recovered, and a standby that takes over, begin a new timeline.
+_HISTORY = """
+    SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8) || '/' || 'journal'::regclass::oid"""
+
+_log = logging.getLogger(__name__)
 
 
 class _PostgresEngine:
@@ -97,6 +113,11 @@ async def open_postgres(
         raise translate(exc) from exc
     link = Link(url, number, node)
     position = await link.open()
+    try:
+        await _note_incarnation(link.connection, number, node, position[0], clock.wall_ms())
+    except Exception as exc:
+        link.drop()
+        raise translate(exc) from exc
     writer = PostgresWriter(link, number, position, limits)
     queue = GroupQueue(asyncio.get_running_loop(), limits, counters, writer.sink)
     queue.last_seq = position[0]
@@ -138,6 +159,34 @@ async def _prepare(url: str, node: str) -> int:
         return int(number)
     finally:
         await connection.close()
+
+
+async def _note_incarnation(
+    connection: Any, number: int, node: str, last_seq: int, now_ms: int
+) -> None:
+    """Begin another life of the partition, if its tables are not where it was left: a dump was put in their
+    place, or the server went back in time or gave way to a standby. The lock is held."""
+    place = await _place(connection)
+    known = [Incarnation(*row) for row in await connection.fetch(INCARNATIONS, number)]
+    wanted = following(
+        known,
+        last_seq=last_seq,
+        place=place,
+        moved=bool(known) and known[-1].place != place,
+        now_ms=now_ms,
+    )
+    for each in wanted:
+        await connection.execute(KEEP_INCARNATION, number, *each)
+    if wanted and wanted[-1].name:
+        _log.warning(BEGUN, node, wanted[-1].first_seq)
+
+
+async def _place(connection: Any) -> str:
+    """What differs after a restore: the server, its history, or the table."""
+    server = "?"
+    if await connection.fetchval(_MAY_ASK):
+        server = await connection.fetchval(_SERVER)
+    return f"{server}/{await connection.fetchval(_HISTORY)}"
 
 
 async def _revision(connection: Any) -> str | None:

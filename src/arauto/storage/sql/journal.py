@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 
 from arauto.model import Direction, Message, Serial
-from arauto.storage.base import Done, HistoryQuery, JournalEntry, LastPlace
+from arauto.storage.base import KEYS_KEPT_MS, Done, HistoryQuery, JournalEntry, LastPlace
 from arauto.storage.checks import INT_MAX
 from arauto.storage.sql.engine import SqlEngine
 from arauto.storage.sql.group import Query
@@ -37,6 +37,24 @@ _FIRST_AFTER = _SIGNPOST.format(side=">", order="ASC")
 _LAST = """
     SELECT epoch, "offset", ts_ms FROM journal WHERE kind = 1 AND hub = $1 AND channel = $2
     ORDER BY epoch DESC, "offset" DESC LIMIT 1"""
+# From name to name by the index, without reading what lies between: the cost is that of the channels,
+# not of their messages. One name more than allowed tells that there are too many.
+_PLACES = """
+    WITH RECURSIVE names(channel, n) AS (
+      SELECT (SELECT channel FROM journal WHERE kind = 1 AND hub = $1 AND channel >= $2
+              ORDER BY channel LIMIT 1), 1
+      UNION ALL
+      SELECT (SELECT j.channel FROM journal AS j
+              WHERE j.kind = 1 AND j.hub = $1 AND j.channel > names.channel
+              ORDER BY j.channel LIMIT 1), n + 1
+      FROM names WHERE channel IS NOT NULL AND channel <= $3 AND n <= $4)
+    SELECT names.channel, n, last.epoch, last."offset", last.ts_ms
+    FROM names JOIN journal AS last ON last.kind = 1 AND last.hub = $1 AND last.channel = names.channel
+      AND (last.epoch, last."offset") = (
+        SELECT j.epoch, j."offset" FROM journal AS j
+        WHERE j.kind = 1 AND j.hub = $1 AND j.channel = names.channel
+        ORDER BY j.epoch DESC, j."offset" DESC LIMIT 1)
+    WHERE names.channel <= $3 AND (n > $4 OR last.ts_ms > $5)"""
 _READ = f"{SELECT_ROWS} WHERE node = $1 AND seq > $2 ORDER BY seq LIMIT $3"
 _TRIMMED = "SELECT trimmed_seq FROM journal_partition WHERE node = $1"
 _SET_TRIMMED = "UPDATE journal_partition SET trimmed_seq = $2 WHERE node = $1 AND trimmed_seq < $2"
@@ -45,6 +63,7 @@ _TRIM_OTHERS = """
 _EXPIRED = """
     SELECT expires_ms, seq FROM journal AS old
     WHERE kind = 1 AND expires_ms > 0 AND node = $1 AND seq <= $2 AND expires_ms <= $3
+      AND (id = '' OR ts_ms <= $7)
       AND (expires_ms, seq) > ($4, $5)
       AND EXISTS (
         SELECT 1 FROM journal AS new WHERE new.kind = 1 AND new.hub = old.hub
@@ -116,6 +135,14 @@ class SqlJournal:
         rows = await self._engine.fetch(_LAST, hub, channel)
         return LastPlace(Serial(rows[0][0], rows[0][1]), rows[0][2]) if rows else None
 
+    async def places(
+        self, hub: str, names: tuple[str, str], after_ms: int, *, scan_len: int
+    ) -> dict[str, LastPlace] | None:
+        rows = await self._engine.fetch(_PLACES, hub, *names, scan_len, after_ms)
+        if any(row[1] > scan_len for row in rows):
+            return None
+        return {row[0]: LastPlace(Serial(row[2], row[3]), row[4]) for row in rows}
+
     async def read(self, after_seq: int, limit: int) -> list[tuple[int, JournalEntry]]:
         rows = await self._engine.fetch(_READ, self._engine.node, after_seq, limit)
         return [(row[1], entry_of(row)) for row in rows]
@@ -140,7 +167,9 @@ class SqlJournal:
         count = 0
         place = (0, 0)
         while True:
-            rows = await self._engine.fetch(_EXPIRED, node, upto, now_ms, *place, _TRIM_LIST)
+            rows = await self._engine.fetch(
+                _EXPIRED, node, upto, now_ms, *place, _TRIM_LIST, now_ms - KEYS_KEPT_MS
+            )
             if rows:
                 seqs = [row[1] for row in rows]
                 count += await self._queue.run(partial(_delete_list, node, seqs), _PLACE)

@@ -7,7 +7,10 @@ length cost the same however long it is.
 from collections.abc import Generator, Sequence
 from itertools import takewhile
 
+import structlog
+
 from arauto.clock import Clock
+from arauto.errors import StorageError
 from arauto.storage.checks import check_text
 from arauto.storage.sql.engine import SqlEngine
 from arauto.storage.sql.group import Query
@@ -43,6 +46,8 @@ _DROP_ITEMS = "DELETE FROM kv_item WHERE hub = $1 AND key = $2 AND n < $3"
 _DROP_LIST = "DELETE FROM kv_list WHERE hub = $1 AND key = $2 RETURNING next_n"
 
 _PURGE_EVERY_MS = 60_000
+
+_log = structlog.get_logger("arauto.storage")
 
 
 class SqlKeyValueStore:
@@ -101,13 +106,13 @@ class SqlKeyValueStore:
 
         return await self._queue.run(write, ("kv", hub, key))
 
-    async def scan(self, hub: str, prefix: str, limit: int) -> Sequence[tuple[str, bytes]]:
+    async def scan(self, hub: str, prefix: str, limit: int) -> Sequence[tuple[str, bytes | None]]:
         check_text(hub=hub, prefix=prefix)
         await self._queue.settle()
         rows = await self._engine.fetch(_SCAN, hub, prefix, self._clock.wall_ms(), limit)
         # Keys with the prefix come first among those that are not below it.
         found = takewhile(lambda row: row[2].startswith(prefix), rows)
-        return [(row[2], checked(row, "kv", hub, row[2])) for row in found]
+        return [(row[2], _intact(row, hub)) for row in found]
 
     async def push(self, hub: str, key: str, value: bytes) -> int:
         check_text(hub=hub, key=key)
@@ -145,3 +150,11 @@ class SqlKeyValueStore:
 
     async def close(self) -> None:
         await self._queue.flush()
+
+
+def _intact(row: Row, hub: str) -> bytes | None:
+    try:
+        return checked(row, "kv", hub, row[2])
+    except StorageError:
+        _log.error("a stored value is damaged", hub=hub, key=row[2])
+        return None

@@ -12,13 +12,20 @@ from arauto.errors import Code, StorageError
 from arauto.storage import migrate
 from arauto.storage.base import Storage, StorageCounters, WriteLimits
 from arauto.storage.checks import check_text
+from arauto.storage.incarnation import (
+    BEGUN,
+    INCARNATIONS,
+    KEEP_INCARNATION,
+    Incarnation,
+    following,
+)
 from arauto.storage.sql.documents import SqlDocumentStore
 from arauto.storage.sql.group import GroupQueue
 from arauto.storage.sql.journal import SqlJournal
 from arauto.storage.sql.kv import SqlKeyValueStore
 from arauto.storage.sql.rows import Row
 from arauto.storage.sql.settings import SqlSettingsStore
-from arauto.storage.sqlite.connection import connect_writer
+from arauto.storage.sqlite.connection import connect_writer, parameters
 from arauto.storage.sqlite.errors import translate
 from arauto.storage.sqlite.files import DirectoryLock, Mark, sync_directory
 from arauto.storage.sqlite.readers import SqliteReaders
@@ -30,6 +37,9 @@ _log = logging.getLogger(__name__)
 
 DATABASE_NAME = "arauto.db"
 _VERSION_MIN = (3, 37, 0)  # strict tables, RETURNING
+_PARTITIONS = """
+    SELECT node, name, max(trimmed_seq, coalesce((SELECT max(seq) FROM journal j WHERE j.node = p.node), 0))
+    FROM journal_partition p ORDER BY node"""
 _CHECK_BYTES_MAX = 64 * 1024 * 1024  # about a second
 
 
@@ -87,7 +97,9 @@ async def open_sqlite(
     check_text(node=node)
     limits = limits or WriteLimits()
     counters = StorageCounters()
-    opened = await asyncio.to_thread(_open_files, directory, node, limits, check_bytes_max)
+    opened = await asyncio.to_thread(
+        _open_files, directory, node, limits, check_bytes_max, clock.wall_ms()
+    )
     number, seq, writer, files = opened
     loop = asyncio.get_running_loop()
     queue = GroupQueue(loop, limits, counters, writer.sink)
@@ -107,7 +119,7 @@ async def open_sqlite(
 
 
 def _open_files(
-    directory: Path, node: str, limits: WriteLimits, check_bytes_max: int
+    directory: Path, node: str, limits: WriteLimits, check_bytes_max: int, now_ms: int
 ) -> tuple[int, int, SqliteWriter, list[DirectoryLock | Mark]]:
     try:
         with ExitStack() as undo:
@@ -122,6 +134,7 @@ def _open_files(
             found = writer.open()
             sync_directory(directory)
             _compare(mark, number, found)
+            _note_incarnations(directory / DATABASE_NAME, mark, now_ms)
             undo.pop_all()
     except Exception as exc:
         raise translate(exc, directory) from exc
@@ -185,6 +198,29 @@ def _partition(connection: sqlite3.Connection, node: str) -> int:
         ).fetchone()
     connection.execute("COMMIT")
     return int(row[0])
+
+
+def _note_incarnations(path: Path, mark: Mark, now_ms: int) -> None:
+    """Begin another life of every partition, if the database was restored or moved."""
+    connection = connect_writer(path)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        for number, name, last_seq in connection.execute(_PARTITIONS).fetchall():
+            rows = connection.execute(INCARNATIONS, parameters((number,))).fetchall()
+            wanted = following(
+                [Incarnation(*row) for row in rows],
+                last_seq=last_seq,
+                place="",
+                moved=not mark.is_original and last_seq > 0,
+                now_ms=now_ms,
+            )
+            for each in wanted:
+                connection.execute(KEEP_INCARNATION, parameters((number, *each)))
+            if wanted and wanted[-1].name:
+                _log.warning(BEGUN, name, wanted[-1].first_seq)
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
 
 
 def _compare(mark: Mark, node: int, found: tuple[int, int]) -> None:

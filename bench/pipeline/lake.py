@@ -4,13 +4,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from arauto.pipeline.archive.bronze import take
+from arauto.pipeline.archive.archive import Archive
 from arauto.pipeline.archive.follow import DERIVED, follow
-from arauto.pipeline.feed import segments_stream
 from arauto.pipeline.lake.table import Lake
+from arauto.pipeline.metrics import PipelineMetrics
 from arauto.pipeline.schemas import JOURNAL
 from bench.pipeline.procs import cpu_s
 
@@ -82,19 +82,9 @@ def measure_lake(lake: Lake, segments: Path, *, files_max: int) -> dict[str, Rat
     """Take segments in as the running pipeline does; what each part took, after a first batch each."""
     bronze, marks = lake.table("journal"), []
 
-    def batch(frame: DataFrame, batch_id: int) -> None:
-        take(bronze, frame, "bench", batch_id)
+    archive = Archive(lake, segments, PipelineMetrics(), files_max=files_max)
+    while archive.take_next() is not None:
         marks.append((bronze.state().rows, time.monotonic(), cpu_s()))
-
-    stream = segments_stream(lake.spark, segments, files_max=files_max)
-    checkpoint = str(lake.checkpoint("bench", 1))
-    query = (
-        stream.writeStream.option("checkpointLocation", checkpoint)
-        .foreachBatch(batch)
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
     rates = {"bronze": _between(marks[0], marks[-1])}
     for name in ("rollup_5m", "messages", "sessions", "quarantine"):
         # Once before, so that what is compiled is compiled; then the whole of it.

@@ -11,6 +11,7 @@ from arauto.pipeline.session import open_spark
 from arauto.testing.clock import FakeClock
 from tests.contract.storage.backends import PostgresBackend, SqliteBackend
 from tests.pipeline.feed import Feed
+from tests.pipeline.waiting import LAST_RESORT_S
 from tests.services.fixtures import postgres_server
 from tests.services.postgres import PostgresServer
 
@@ -25,7 +26,7 @@ _QUICK = {
 
 
 #: Starting Spark and its workers takes a while on a busy machine.
-_TIMEOUT_S = 240
+_TIMEOUT_S = LAST_RESORT_S
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -50,6 +50,13 @@ class Feed:
 
         self._with(node, work)
 
+    def back_up(self) -> None:
+        asyncio.run(self._backend.back_up())
+
+    def restore(self) -> None:
+        """Go back to the backup; segments stay, as in a directory of their own."""
+        asyncio.run(self._backend.restore())
+
     def _with(self, node: str, work: Callable[[Storage], Coroutine[Any, Any, None]]) -> None:
         async def run() -> None:
             storage = await self._backend.open(node)

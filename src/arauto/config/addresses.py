@@ -6,8 +6,10 @@ from urllib.parse import quote, urlencode
 from arauto.config.backends import PostgresConfig
 from arauto.config.schema import Config
 
-__all__ = ["admin_url", "lake_dir", "postgres_url", "segments_dir"]
+__all__ = ["UPKEEP", "admin_url", "lake_dir", "postgres_url", "segments_dir", "upkeep_dir"]
 
+#: The directory of the lake that is locked by whoever replaces files of it.
+UPKEEP = "_upkeep"
 #: Addresses that mean "all of them", and the one under which a neighbour on this machine is reached.
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}  # noqa: S104
 
@@ -35,6 +37,11 @@ def admin_url(config: Config) -> str:
 def lake_dir(config: Config) -> Path:
     """Where the lake lies."""
     return Path(config.pipeline.lake_dir or Path(config.storage.data_dir) / "lake")
+
+
+def upkeep_dir(config: Config) -> Path:
+    """Whose lock says that somebody replaces files of the lake."""
+    return lake_dir(config) / UPKEEP
 
 
 def segments_dir(config: Config) -> Path:

@@ -1,7 +1,7 @@
-"""Compiles a rule: what each row contributes becomes SQL, what needs memory becomes trees over slots.
+"""Compiles a rule: what each row contributes is told from what needs memory, which becomes trees over slots.
 
 A slot is a value that every event of the rule carries. The largest parts of an expression that need only
-the row are computed in SQL and put into slots; what is left around them is evaluated by the matcher.
+the row are computed where the row is and put into slots; what is left around them the matcher evaluates.
 """
 
 from typing import Any
@@ -9,7 +9,6 @@ from typing import Any
 from arauto.correlation.expression import ROW_OPS, Expr, Type, is_row_only, walk
 from arauto.correlation.program import Condition, Program, StepPlan, Tally
 from arauto.correlation.rule import Rule
-from arauto.correlation.sql import channels_sql, quote_text, to_sql
 from arauto.names import check_hub
 
 __all__ = ["compile_rule"]
@@ -43,11 +42,6 @@ def compile_rule(hub: str, rule: Rule) -> Program:
         version=rule.version,
         kind=rule.kind,
         path=path,  # type: ignore[arg-type]
-        filter_sql=_filter_sql(hub, rule, where),
-        key_sql=f"to_json(array({', '.join(map(to_sql, rule.key))}))" if rule.key else "'[]'",
-        bits_sql=_bits_sql(slots.atoms),
-        nums_sql=_array_sql(slots.nums, "DOUBLE"),
-        texts_sql=_array_sql(slots.texts, "STRING"),
         filter_expr=where,
         channels=rule.source.channels,
         kinds=rule.source.kinds,
@@ -72,7 +66,6 @@ def compile_rule(hub: str, rule: Rule) -> Program:
         window=rule.window,
         group=rule.group,
         when=rule.when,
-        when_sql=to_sql(rule.when) if rule.when else "",
     )
 
 
@@ -131,29 +124,3 @@ def _index(known: list[Expr], expr: Expr) -> int:
     if expr not in known:
         known.append(expr)
     return known.index(expr)
-
-
-def _filter_sql(hub: str, rule: Rule, where: Expr) -> str:
-    source = rule.source
-    parts = [
-        f"(`hub` = {quote_text(hub)})",
-        f"(`kind` IN ({', '.join(map(str, source.kinds))}))",
-        channels_sql(source.channels),
-    ]
-    if not source.include_pipeline:
-        parts.append("(NOT (try_element_at(`headers`, 'x-origin') <=> 'pipeline'))")
-    if where != _TRUE:
-        parts.append(to_sql(where))
-    parts += [f"({to_sql(key)} IS NOT NULL)" for key in rule.key]
-    return f"coalesce(({' AND '.join(parts)}), false)"
-
-
-def _bits_sql(atoms: list[Expr]) -> str:
-    bits = [f"IF({to_sql(atom)}, {1 << n}L, 0L)" for n, atom in enumerate(atoms)]
-    return f"({' + '.join(bits)})" if bits else "0L"
-
-
-def _array_sql(exprs: list[Expr], type_: str) -> str:
-    if not exprs:
-        return f"CAST(array() AS ARRAY<{type_}>)"
-    return f"array({', '.join(f'CAST({to_sql(expr)} AS {type_})' for expr in exprs)})"

@@ -6,11 +6,10 @@ from typing import Any
 from arauto.config.source import Located, parse_yaml
 from arauto.correlation.bodies import BESIDE, BODIES, IDENTIFIER, RESERVED, condition
 from arauto.correlation.coercion import cast
-from arauto.correlation.expression import Expr, walk
+from arauto.correlation.expression import KINDS, Expr, walk
 from arauto.correlation.fields import Fields, bad_rule, expression_of, items_of, text_of
 from arauto.correlation.rule import Emit, Rule, Source
 from arauto.correlation.scope import Scope, suggest
-from arauto.correlation.sql import KINDS
 from arauto.errors import ArautoError, Code
 from arauto.names import check_channel, check_id, check_pattern, matches
 

@@ -1,16 +1,26 @@
 """What an expression of a rule is once it has been read and checked: a small typed tree.
 
-`parsing.py` builds the tree, `sql.py` writes it as Spark SQL, `interpreter.py` evaluates it. The last two
-must agree on every tree; keeping one node shape and a short list of operations is what makes that feasible.
+`parsing.py` builds the tree, `interpreter.py` evaluates it.
 """
 
 from typing import Literal
 
 import msgspec
 
-__all__ = ["ROW_OPS", "Expr", "Type", "Value", "is_row_only", "walk"]
+__all__ = ["KINDS", "ROW_OPS", "Expr", "Type", "Value", "is_row_only", "walk"]
 
 Value = str | float | bool | None
+
+#: The journal's kinds that rules can look at, by number.
+KINDS = {
+    1: "message",
+    2: "session_start",
+    3: "session_end",
+    4: "error",
+    6: "document",
+    10: "subscribe",
+    11: "unsubscribe",
+}
 
 #: "any" is what a payload path or a header gives: text, until something asks for a number or a boolean.
 #: "null" is the type of a bare NULL, which fits everywhere.

@@ -1,4 +1,4 @@
-"""Evaluates an expression in Python and gets what Spark gets from `sql.py`: SQL's three-valued logic.
+"""Evaluates an expression as SQL would: three-valued logic, and NULL for what cannot be computed.
 
 A tree is turned into closures once and kept. The same closures serve rows (mappings of column to value)
 and the matcher, whose mapping holds events by role, the key's parts and a window's totals.
@@ -13,9 +13,8 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
-from arauto.correlation.expression import Expr, Value
+from arauto.correlation.expression import KINDS, Expr, Value
 from arauto.correlation.javatext import java_double
-from arauto.correlation.sql import KINDS, NUMBER_PATTERN
 from arauto.correlation.wildcards import like_regex
 
 __all__ = ["KEY", "TALLIES", "TOTALS", "Evaluator", "compiled", "evaluate", "json_of"]
@@ -28,7 +27,9 @@ TOTALS = "#totals"
 Row = Mapping[str, Any]
 Evaluator = Callable[[Row], Value]
 
-_NUMBER = re.compile(NUMBER_PATTERN + r"\Z")
+#: What counts as a number. No white space, no "1d", no "1_0", no "NaN".
+_NUMBER_PATTERN = r"[+-]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,3})?"
+_NUMBER = re.compile(_NUMBER_PATTERN + r"\Z")
 _PLACES = Decimal("1e-10")
 _DECIMAL_LIMIT = Decimal("1e28")
 #: Spark's parser stops there on every machine; where Python's stops depends on its version.
@@ -155,7 +156,8 @@ def _value_of(text: str | None) -> Any:
         return None
 
 
-@lru_cache(maxsize=64)
+#: Few: rows come one after another, and a parsed text may be many times as large as the text.
+@lru_cache(maxsize=8)
 def _parsed(text: str) -> Any:
     if text.count("[") + text.count("{") > _JSON_DEPTH_MAX and _depth(text) > _JSON_DEPTH_MAX:
         raise RecursionError("nested more deeply than Spark reads")
@@ -183,7 +185,7 @@ def _json_text(value: Any) -> str | None:
         case None:
             return None
         case str():
-            return value
+            return _whole_text(value)
         case bool():
             return "true" if value else "false"
         case float():
@@ -209,7 +211,12 @@ def _json_compact(value: Any) -> str:
             todo.extend(reversed(_members(item)))
         else:
             pieces.append(_quoted(item) if isinstance(item, str) else _json_text(item) or "null")
-    return "".join(pieces)
+    return _whole_text("".join(pieces))
+
+
+def _whole_text(text: str) -> str:
+    """JSON can escape half a character, which no text can hold."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def _members(value: list[Any] | dict[str, Any]) -> list[tuple[bool, Any]]:

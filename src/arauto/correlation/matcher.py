@@ -86,7 +86,7 @@ def advance(
 
     Args:
         program: the compiled rule.
-        key: the key as `Program.key_sql` gives it.
+        key: the key as `rows.RowReader` gives it.
         state: what the last call for this rule and key returned.
         events: new events, in any order.
         watermark_ms: no event older than this will come any more.

@@ -1,4 +1,4 @@
-"""What a rule compiles to: SQL that turns a row into an event, and what the matcher has to do with events.
+"""What a rule compiles to: what turns a row into an event, and what the matcher has to do with events.
 
 The shape of an event does not depend on the rule, so that one stateful query can serve all rules and
 survive every change of them.
@@ -47,7 +47,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: hex; the same whenever the same events make the same rule fire.
-        key: the JSON list of the key's texts, as it came from `Program.key_sql`.
+        key: the JSON list of the key's texts, as it came from `rows.RowReader`.
         first: (node, seq) of the first event that took part; `last` likewise.
         ts_ms: when it was decided, in event time: an event's time or a deadline.
     """
@@ -109,12 +109,12 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
         ref: "hub/name@version".
         path: `stateless`: every event whose bit 0 is set is a match. `window`: totals per key and window
             are enough. `stateful`: only `matcher.advance` can do it. `advance` can do all three.
-        filter_sql: a boolean over the row; rows for which it is not true do not concern the rule.
-        key_sql: a text: the JSON list of the key's parts.
-        bits_sql, nums_sql, texts_sql: bigint, array<double>, array<string>: the columns of `Event`.
+        filter_expr: a boolean over the row; rows for which it is not true do not concern the rule.
+        keys: the key's parts.
+        atoms, nums, texts: booleans, numbers and texts over the row: what an `Event` carries.
         channel: where matches are published.
-        when: the condition over a window's totals (`window` only); `when_sql` is the same over columns
-            named as in `windows.Totals`.
+        when: the condition over a window's totals (`window` only).
+        erased_ms: what the rule remembers from before this time is not its own any more; 0 = all is.
     """
 
     ref: str
@@ -123,12 +123,6 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     kind: Kind
     path: Literal["stateless", "window", "stateful"]
-    filter_sql: str
-    key_sql: str
-    bits_sql: str
-    nums_sql: str
-    texts_sql: str
-    # The same as trees, for evaluation without Spark.
     filter_expr: Expr
     channels: tuple[str, ...]
     kinds: tuple[int, ...]
@@ -154,4 +148,4 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     window: Window | None = None
     group: Group | None = None
     when: Expr | None = None
-    when_sql: str = ""
+    erased_ms: int = 0

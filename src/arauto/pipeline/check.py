@@ -10,15 +10,18 @@ import msgspec
 from pyspark.sql import functions as F
 
 from arauto.errors import ArautoError
+from arauto.pipeline.archive.differing import differing_rows
 from arauto.pipeline.archive.follow import untaken
+from arauto.pipeline.archive.offers import Offers, Refusal
 from arauto.pipeline.lake.coverage import Coverage, count, gaps, merge
-from arauto.pipeline.lake.manifest import FileEntry, State
+from arauto.pipeline.lake.manifest import FileEntry
 from arauto.pipeline.lake.retention import removed_rows
 from arauto.pipeline.lake.table import Lake, Table
 from arauto.pipeline.schemas import TABLES
 from arauto.pipeline.source.journal import Journal
 from arauto.pipeline.source.offsets import Place
 from arauto.storage import segments
+from arauto.storage.incarnation import first_seq_of
 
 __all__ = ["LakeReport", "NodeReport", "TableReport", "check_lake", "journal_places", "node_report"]
 
@@ -36,11 +39,15 @@ class NodeReport(_Report, frozen=True):
     rows_expected: int
     """Rows that were taken in, less those removed for their age."""
     rows_twice: int
+    rows_differing: int
+    """Rows that a segment holds with other contents than the lake; 0 also where that was not looked at."""
     rows_removed: int
     first: int
     last: int
     missing: Coverage
     """Ranges of seq that are not in the lake and should be."""
+    is_over: bool
+    """Whether the node was restored since, and goes on under another name (`<node>@…`)."""
     journal_last: int | None
     """The journal's newest seq; None = it could not be asked."""
     lag: int | None
@@ -72,6 +79,8 @@ class LakeReport(_Report, frozen=True):
     """Bronze files that some derived table has yet to read."""
     quarantine: dict[str, int]
     """Reason → rows."""
+    refused: list[str]
+    """Segments that are offered, are damaged, and are not in the lake."""
     problems: list[str]
     """What is missing or wrong; empty = all is well."""
 
@@ -98,8 +107,10 @@ def check_lake(
     tables = [_table_report(lake.table(name)) for name in TABLES]
     bronze = lake.table("journal")
     state = bronze.state()
+    refused = Offers(segments_dir).all_refused(state.coverage)
     places = ask()
-    counted = {} if quick else _counted(bronze, state)
+    counted = {} if quick else _counted(bronze)
+    differing = {} if quick else differing_rows(bronze, _whole_files(bronze), segments_dir)
     nodes = []
     for node in sorted({*state.coverage, *(places or {})}):
         seen = state.coverage.get(node, ())
@@ -111,7 +122,8 @@ def check_lake(
                 seen,
                 removed=removed,
                 found=(expected, 0) if quick else counted.get(node, (0, 0)),
-                sealed=_sealed(segments_dir, node),
+                differing=differing.get(node, 0),
+                sealed=_sealed(segments_dir, node, {each.name for each in refused}),
                 place=places.get(node) if places else None,
             )
         )
@@ -121,7 +133,12 @@ def check_lake(
         duplicates=state.notes.get("duplicates", 0),
         untaken=len(untaken(lake)),
         quarantine=_reasons(lake.table("quarantine")),
-        problems=[*_node_problems(nodes), *_table_problems(tables)],
+        refused=[each.name for each in refused],
+        problems=[
+            *_node_problems(nodes),
+            *_segment_problems(refused),
+            *_table_problems(tables),
+        ],
     )
 
 
@@ -131,6 +148,7 @@ def node_report(
     *,
     removed: int,
     found: tuple[int, int],
+    differing: int = 0,
     sealed: Coverage,
     place: Place | None,
 ) -> NodeReport:
@@ -141,24 +159,29 @@ def node_report(
         seen: what was taken in.
         removed: rows removed for their age since.
         found: (rows in bronze, how many of them are there twice).
+        differing: rows that differ from those of the same place in segments.
         sealed: what lies in segments.
         place: what the journal holds.
     """
-    missing = list(gaps(seen))
-    last = seen[-1][1] if seen else 0
+    begin = first_seq_of(node)
+    missing = list(gaps(seen, begin))
+    last = seen[-1][1] if seen else begin - 1
     if place is not None:
         # What is newer than the lake may still come, if it is anywhere.
-        still = merge([(1, last), *sealed, (place.trimmed + 1, max(place.last, place.trimmed + 1))])
-        missing += [each for each in gaps(still) if each[0] > last and each[0] <= place.last]
+        there = (place.trimmed + 1, max(place.last, place.trimmed + 1))
+        still = merge([*(((begin, last),) if seen else ()), *sealed, there])
+        missing += [each for each in gaps(still, begin) if last < each[0] <= place.last]
     return NodeReport(
         node=node,
         rows=found[0],
         rows_expected=count(seen) - removed,
         rows_twice=found[1],
+        rows_differing=differing,
         rows_removed=removed,
         first=seen[0][0] if seen else 0,
         last=last,
         missing=merge(missing),
+        is_over=place is not None and place.is_over,
         journal_last=None if place is None else place.last,
         lag=None if place is None else max(0, place.last - last),
     )
@@ -178,11 +201,10 @@ def journal_places(url: str) -> dict[str, Place] | None:
         journal.close()
 
 
-def _counted(bronze: Table, state: State) -> dict[str, tuple[int, int]]:
+def _counted(bronze: Table) -> dict[str, tuple[int, int]]:
     """node → (rows, how many of them are there twice), of the files that can be read."""
-    files = [file for file in state.files.values() if _is_whole(bronze, file)]
     counted = (
-        bronze.read_files(files)
+        bronze.read_files(_whole_files(bronze))
         .groupBy("node")
         .agg(F.count("*").alias("rows"), F.countDistinct("seq").alias("places"))
         .collect()
@@ -191,7 +213,7 @@ def _counted(bronze: Table, state: State) -> dict[str, tuple[int, int]]:
 
 
 def _reasons(quarantine: Table) -> dict[str, int]:
-    files = [file for file in quarantine.state().files.values() if _is_whole(quarantine, file)]
+    files = _whole_files(quarantine)
     if not files:
         return {}
     rows = quarantine.read_files(files).groupBy("reason").count().orderBy("reason").collect()
@@ -217,6 +239,11 @@ def _table_report(table: Table) -> TableReport:
     )
 
 
+def _whole_files(table: Table) -> list[FileEntry]:
+    """A table's files that are there as they were committed."""
+    return [file for file in table.state().files.values() if _is_whole(table, file)]
+
+
 def _is_whole(table: Table, file: FileEntry) -> bool:
     return _size_bytes(table.directory / file.path) == file.size_bytes
 
@@ -228,11 +255,13 @@ def _size_bytes(path: Path) -> int:
         return -1
 
 
-def _sealed(directory: Path, node: str) -> Coverage:
+def _sealed(directory: Path, node: str, refused: set[str]) -> Coverage:
+    """What lies in segments that can be taken."""
     if not directory.is_dir():
         return ()
     try:
-        return merge((s.first, s.last) for s in segments.segments(directory, node))
+        found = segments.segments(directory, node)
+        return merge((s.first, s.last) for s in found if s.path.name not in refused)
     except ArautoError:
         return ()  # they overlap: whatever is in them must come from elsewhere
 
@@ -248,14 +277,23 @@ def _node_problems(nodes: list[NodeReport]) -> list[str]:
             problems.append(
                 f"node {node.node}: {node.rows:,} rows are there, and {node.rows_expected:,} should be"
             )
+        if node.rows_differing:
+            problems.append(
+                f"node {node.node}: {node.rows_differing:,} rows are other ones in the segments than in the "
+                "lake: a restored database has given their seqs again"
+            )
         if node.rows_twice:
             problems.append(f"node {node.node}: {node.rows_twice:,} rows are there twice")
-        if node.journal_last is not None and node.last > node.journal_last:
+        if not node.is_over and node.journal_last is not None and node.last > node.journal_last:
             problems.append(
                 f"node {node.node}: the lake reaches seq {node.last:,} and the journal only "
                 f"{node.journal_last:,}: they do not belong together"
             )
     return problems
+
+
+def _segment_problems(refused: list[Refusal]) -> list[str]:
+    return [f"segment {each.name} is not in the lake: {each.reason}" for each in refused]
 
 
 def _table_problems(tables: list[TableReport]) -> list[str]:

@@ -28,13 +28,16 @@ class Context:
 
 
 @contextmanager
-def open_context(config: Config, app_name: str, *, master: str = "") -> Iterator[Context]:
+def open_context(
+    config: Config, app_name: str, *, master: str = "", unattended: bool = False
+) -> Iterator[Context]:
     """Start Spark over the configured lake.
 
     Args:
         config: the node's configuration.
         app_name: what a cluster's pages call it.
         master: where Spark runs, if not where the configuration says.
+        unattended: see `open_spark`.
 
     Raises:
         ArautoError: NO_JAVA.
@@ -46,6 +49,7 @@ def open_context(config: Config, app_name: str, *, master: str = "") -> Iterator
             Path(made),
             master=master or pipeline.master,
             driver_memory_mb=pipeline.driver_memory_mb,
+            unattended=unattended,
             more=pipeline.spark,
         )
         with spark_session as spark:
@@ -54,12 +58,14 @@ def open_context(config: Config, app_name: str, *, master: str = "") -> Iterator
 
 @contextmanager
 def only_writer(root: Path) -> Iterator[None]:
-    """Be the only pipeline that takes rows into this lake.
+    """Be the only one that takes rows into this lake, or (of its upkeep's directory) replaces its files.
 
     Raises:
         ArautoError: LAKE_BUSY.
     """
     root.mkdir(parents=True, exist_ok=True)
-    busy = ArautoError(Code.LAKE_BUSY, f"another pipeline writes to {root}; stop it first")
+    busy = ArautoError(
+        Code.LAKE_BUSY, f"somebody else writes to {root}; wait for that or stop it first"
+    )
     with only_one(root / ".lock", busy):
         yield

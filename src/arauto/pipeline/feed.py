@@ -1,4 +1,4 @@
-"""Where the pipeline's rows come from: segments on disk, and the journal's database."""
+"""Where rules get their rows from: the journal's database."""
 
 from pathlib import Path
 
@@ -7,27 +7,11 @@ from pyspark.sql import DataFrame, SparkSession
 from arauto.config.addresses import postgres_url
 from arauto.config.schema import Config
 from arauto.errors import ArautoError, Code
-from arauto.pipeline.schemas import JOURNAL
 from arauto.pipeline.source.datasource import ArautoDataSource
 from arauto.storage import migrate
 from arauto.storage.sqlite import DATABASE_NAME
 
-__all__ = ["journal_stream", "journal_url", "segments_stream"]
-
-
-def segments_stream(spark: SparkSession, directory: Path, *, files_max: int) -> DataFrame:
-    """New segments as they are sealed, read by Spark itself.
-
-    A file that cannot be read is left out and shows as a gap; it must not hold up all others.
-    """
-    return (
-        spark.readStream.schema(JOURNAL)
-        .option("pathGlobFilter", "seg-*.parquet")
-        .option("maxFilesPerTrigger", str(files_max))
-        .option("ignoreCorruptFiles", "true")
-        .option("ignoreMissingFiles", "true")
-        .parquet(str(directory))
-    )
+__all__ = ["journal_stream", "journal_url"]
 
 
 def journal_stream(

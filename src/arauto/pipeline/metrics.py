@@ -49,10 +49,33 @@ class PipelineMetrics:
             "Rows that came twice and were left out.",
             registry=self.registry,
         )
+        self.segments_refused = Counter(
+            "arauto_pipeline_segments_refused",
+            "Segments that were offered, are damaged, and are not in the lake.",
+            registry=self.registry,
+        )
         self.derived = counter(
             "derived_rows", "Bronze rows looked at for each derived table.", "table"
         )
+        self.alerts_left_out = Counter(
+            "arauto_pipeline_alerts_left_out",
+            "Alerts not published, because their own hub took no more just then.",
+            registry=self.registry,
+        )
         self.rules = Gauge("arauto_pipeline_rules", "Rules that run.", registry=self.registry)
+
+    def nothing_runs(self) -> None:
+        """Show that no query runs any more. Spark, which tells of their ends, has gone."""
+        for family in self.running.collect():
+            for sample in family.samples:
+                self.running.labels(sample.labels["query"]).set(0)
+
+    def count_batch(self, query: str, rows: int, batch_s: float) -> None:
+        """A batch is done."""
+        self.rows.labels(query).inc(rows)
+        self.batches.labels(query).inc()
+        self.batch_s.labels(query).set(batch_s)
+        self.rows_per_s.labels(query).set(rows / batch_s if batch_s else 0.0)
 
     def serve(self, host: str, port: int) -> Thread:
         """Answer scrapers at this address."""

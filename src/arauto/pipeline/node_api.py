@@ -18,6 +18,7 @@ import msgspec
 
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.node_wire import (
+    OF_ONE_HUB,
     CorrelationRecord,
     Correlations,
     History,
@@ -99,18 +100,21 @@ class NodeApi:
 
     # --- messages ----------------------------------------------------------------------------------
 
-    def publish(self, hub: str, messages: Iterable[Outgoing]) -> list[Outcome]:
+    def publish(
+        self, hub: str, messages: Iterable[Outgoing], *, wait_for_hub: bool = True
+    ) -> list[Outcome]:
         """Publish in order, in as many requests as it takes; each message has its own outcome.
 
         A message whose refusal may pass is sent again; it may then come after later ones. What is still
-        refused in the end has its error in its outcome.
+        refused in the end has its error in its outcome. Without `wait_for_hub` what only this hub suffers
+        (`OF_ONE_HUB`) is told at once: for callers that have other hubs to serve.
 
         Raises:
             ArautoError: NODE_UNREACHABLE, ADMIN_DENIED, UNKNOWN_HUB, BAD_HUB_NAME.
         """
         outcomes: list[Outcome] = []
         for batch in batches(messages):
-            outcomes += self._publish_patiently(hub, batch)
+            outcomes += self._publish_patiently(hub, batch, wait_for_hub)
         return outcomes
 
     def publish_once(self, hub: str, messages: Sequence[Outgoing]) -> list[Outcome]:
@@ -146,19 +150,24 @@ class NodeApi:
         middle = len(messages) // 2
         return self.publish_once(hub, messages[:middle]) + self.publish_once(hub, messages[middle:])
 
-    def _publish_patiently(self, hub: str, messages: Sequence[Outgoing]) -> list[Outcome]:
+    def _publish_patiently(
+        self, hub: str, messages: Sequence[Outgoing], wait_for_hub: bool
+    ) -> list[Outcome]:
         outcomes: list[Outcome] = [Outcome()] * len(messages)
         left = list(range(len(messages)))
         for last in self._attempts():
             try:
                 tried = self.publish_once(hub, [messages[index] for index in left])
             except ArautoError as error:
-                if last or not error.retryable:
+                if not wait_for_hub and error.code in OF_ONE_HUB:
+                    tried = [Outcome(error)] * len(left)
+                elif last or not error.retryable:
                     raise
-                continue
+                else:
+                    continue
             for index, outcome in zip(left, tried, strict=True):
                 outcomes[index] = outcome
-            left = [index for index in left if _passes(outcomes[index])]
+            left = [index for index in left if _passes(outcomes[index], wait_for_hub)]
             if not left:
                 break
         return outcomes
@@ -303,8 +312,10 @@ class NodeApi:
         )
 
 
-def _passes(outcome: Outcome) -> bool:
-    return outcome.error is not None and outcome.error.retryable
+def _passes(outcome: Outcome, wait_for_hub: bool) -> bool:
+    """Whether it is worth to try again soon."""
+    error = outcome.error
+    return error is not None and error.retryable and (wait_for_hub or error.code not in OF_ONE_HUB)
 
 
 def _checked_url(url: str) -> httpx.URL:

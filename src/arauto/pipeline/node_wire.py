@@ -11,6 +11,7 @@ from arauto.errors import ArautoError, Code
 from arauto.limits import BATCH_LEN_MAX
 
 __all__ = [
+    "OF_ONE_HUB",
     "CorrelationRecord",
     "Correlations",
     "History",
@@ -27,6 +28,18 @@ __all__ = [
 _BODY_BYTES_MAX = 2 * 1024 * 1024
 #: What a message's JSON takes beside its payload, at most nearly always.
 _FRAME_BYTES = 512
+
+#: Refusals that may pass, and that only one hub suffers: it may be at its quota for good, so no other waits.
+OF_ONE_HUB = frozenset(
+    {
+        Code.RATE_LIMITED,
+        Code.TOO_MANY_SESSIONS,
+        Code.TOO_MANY_CHANNELS,
+        Code.HUB_RATE_LIMITED,
+        Code.TOO_MANY_PENDING,
+        Code.HUB_CLOSED,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

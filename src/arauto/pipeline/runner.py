@@ -6,30 +6,27 @@ from pathlib import Path
 from threading import Event, Lock
 
 import structlog
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql import SparkSession
 
 from arauto.config.addresses import admin_url, segments_dir
 from arauto.errors import ArautoError, Code
-from arauto.pipeline.archive.bronze import batches_of, take
-from arauto.pipeline.archive.follow import DERIVED, follow
+from arauto.pipeline.archive.archive import ARCHIVE, Archive
+from arauto.pipeline.archive.follow import follow_all
 from arauto.pipeline.context import Context
-from arauto.pipeline.feed import segments_stream
 from arauto.pipeline.lake.table import Lake
+from arauto.pipeline.lifeline import Lifeline, spark_ended
 from arauto.pipeline.metrics import PipelineMetrics, ProgressListener
 from arauto.pipeline.rollup.serve import Destination, serve
 from arauto.pipeline.rules.running import RuleQuery
 from arauto.pipeline.rules.stream import QUERIES
 from arauto.pipeline.session import unhurried
 from arauto.pipeline.upkeep import crowded, keep_up, only_upkeep
-from arauto.pipeline.worker import Worker, first_line, stop_query
+from arauto.pipeline.worker import Worker, first_line
 
 __all__ = ["Pipeline"]
 
 _log = structlog.get_logger(__name__)
 
-_ARCHIVE = "archive"
-_ARCHIVE_VERSION = 1
 _UPKEEP_EVERY_S = 60.0
 _STOP_WAIT_S = 30.0
 
@@ -54,19 +51,34 @@ class Pipeline:
         self._url = admin_url(context.config)
         self._segments: Path = segments_dir(context.config).resolve()
         self._metrics = metrics
+        self._taking = Archive(
+            self._lake,
+            self._segments,
+            metrics,
+            files_max=self._settings.files_per_batch_max,
+            lane=self._lane,
+        )
         self._stop = Event()
         self._archived = Event()
         self._listener = ProgressListener(metrics)
         self.rules: dict[str, int] = {}
         """How many rules each of their queries runs just now."""
         self.workers: list[Worker] = []
+        self._ended = ""
+        self._on_ended: Callable[[], None] = lambda: None
 
-    def start(self) -> None:
-        """Start everything; returns at once."""
+    def start(self, on_ended: Callable[[], None] = lambda: None) -> None:
+        """Start everything; returns at once.
+
+        Args:
+            on_ended: called if Spark ends by itself, from a thread of its own; `check` then says how.
+        """
+        self._on_ended = on_ended
+        Lifeline(self._context.spark, self._stop, self._note_end).start()
         self._segments.mkdir(parents=True, exist_ok=True)
         for spark in self._sessions():
             spark.streams.addListener(self._listener)
-        work = {_ARCHIVE: self._archive, "rollup": self._derive}
+        work = {ARCHIVE: self._archive, "rollup": self._derive}
         if self._token:
             for query in QUERIES:
                 work[query] = self._rules_of(query)
@@ -83,47 +95,43 @@ class Pipeline:
         self._archived.set()
         for worker in self.workers:
             worker.join(_STOP_WAIT_S)
+        if self._ended:
+            return
         for spark in self._sessions():
             spark.streams.removeListener(self._listener)
+
+    def check(self) -> None:
+        """Whether Spark is still there.
+
+        Raises:
+            ArautoError: SPARK_ENDED.
+        """
+        if self._ended:
+            raise spark_ended(self._ended)
 
     def backfill(self) -> None:
         """Take in all there is now, once."""
         self._segments.mkdir(parents=True, exist_ok=True)
-        query = self._start_archive(available_now=True)
-        query.awaitTermination()
+        self._take_all()
         self._follow_all()
 
     # --- archive -----------------------------------------------------------------------------------
 
     def _archive(self) -> None:
-        self._wait_for(self._start_archive())
+        """Take segments as they come."""
+        self._use_pool(ARCHIVE)
+        self._metrics.running.labels(ARCHIVE).set(1)
+        try:
+            while not self._stop.is_set():
+                self._take_all()
+                self._stop.wait(self._settings.archive_interval_s)
+        finally:
+            self._metrics.running.labels(ARCHIVE).set(0)
 
-    def _start_archive(self, *, available_now: bool = False) -> StreamingQuery:
-        self._use_pool(_ARCHIVE)
-        stream = segments_stream(
-            self._spark, self._segments, files_max=self._settings.files_per_batch_max
-        )
-        checkpoint = self._lake.checkpoint(_ARCHIVE, _ARCHIVE_VERSION)
-        writer = (
-            stream.writeStream.queryName(_ARCHIVE)
-            .option("checkpointLocation", str(checkpoint))
-            .foreachBatch(self._take)
-        )
-        if available_now:
-            return writer.trigger(availableNow=True).start()
-        return writer.trigger(
-            processingTime=f"{round(self._settings.archive_interval_s * 1000)} milliseconds"
-        ).start()
-
-    def _take(self, frame: DataFrame, batch_id: int) -> None:
-        checkpoint = self._lake.checkpoint(_ARCHIVE, _ARCHIVE_VERSION)
-        query = batches_of(_ARCHIVE, checkpoint)
-        with self._lane:
-            taken = take(self._lake.table("journal"), frame, query, batch_id)
-        if taken is not None and taken.duplicates:
-            _log.warning("rows came twice and were left out", rows=taken.duplicates)
-            self._metrics.duplicates.inc(taken.duplicates)
-        self._archived.set()
+    def _take_all(self) -> None:
+        archive = self._taking
+        while not self._stop.is_set() and archive.take_next() is not None:
+            self._archived.set()
 
     # --- what is derived from bronze ---------------------------------------------------------------
 
@@ -137,11 +145,16 @@ class Pipeline:
 
     def _follow_all(self) -> None:
         """Bring all derived tables up to date."""
-        for name in DERIVED:
-            with self._lane:
-                self._metrics.derived.labels(name).inc(follow(self._lake, name))
-            if name == "rollup_5m" and self._token:
+        try:
+            follow_all(self._lake, self._follow)
+        finally:
+            # Last, so that after an absence new rows can be queried before old roll-ups are told.
+            if self._token:
                 self._serve()
+
+    def _follow(self, name: str, work: Callable[[], int]) -> None:
+        with self._lane:
+            self._metrics.derived.labels(name).inc(work())
 
     def _serve(self) -> None:
         settings = self._settings
@@ -158,7 +171,7 @@ class Pipeline:
 
     def _keep_up(self) -> None:
         """Merge small files as they gather."""
-        self._use_pool(_ARCHIVE)
+        self._use_pool(ARCHIVE)
         while not self._stop.wait(_UPKEEP_EVERY_S):
             names = crowded(
                 self._lake, self._settings.compact_after_files, serving=bool(self._token)
@@ -189,7 +202,14 @@ class Pipeline:
     # --- rules -------------------------------------------------------------------------------------
 
     def _rules_of(self, query: str) -> Callable[[], None]:
-        running = RuleQuery(query, self._context, self._token, self._segments, self._count_rules)
+        running = RuleQuery(
+            query,
+            self._context,
+            self._token,
+            self._segments,
+            self._count_rules,
+            self._metrics.alerts_left_out.inc,
+        )
         return lambda: running.run(self._stop)
 
     def _count_rules(self, query: str, rules: int) -> None:
@@ -198,21 +218,18 @@ class Pipeline:
 
     # --- common ------------------------------------------------------------------------------------
 
-    def _wait_for(self, query: StreamingQuery) -> None:
-        try:
-            while not self._stop.is_set():
-                # Raises what the query failed with; True if it was stopped.
-                if query.awaitTermination(1):
-                    return
-        finally:
-            stop_query(query)
-
     def _sessions(self) -> tuple[SparkSession, ...]:
         """Spark tells of queries by session: those of the rules, and all others."""
         return self._context.spark, self._spark
 
     def _use_pool(self, name: str) -> None:
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)
+
+    def _note_end(self, how: str) -> None:
+        self._ended = how
+        self._metrics.nothing_runs()
+        _log.error("spark has ended", how=how)
+        self._on_ended()
 
     def _count_restart(self, name: str) -> None:
         self._metrics.restarts.labels(name).inc()

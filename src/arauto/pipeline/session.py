@@ -9,7 +9,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from arauto.errors import ArautoError, Code
 from arauto.pipeline.java import find_java_home
+from arauto.pipeline.lifeline import ENDS_OUT_OF_MEMORY, how_it_ended, spark_ended, stop_spark
+from arauto.pipeline.master import check_master
 
 __all__ = ["open_spark", "spark_settings", "unhurried"]
 
@@ -36,7 +39,9 @@ appender.stderr.layout.pattern = spark: %p %c{1}: %m%n%ex{short}
 """
 
 
-def spark_settings(made_dir: Path, *, driver_memory_mb: int) -> dict[str, str]:
+def spark_settings(
+    made_dir: Path, *, driver_memory_mb: int, unattended: bool = False
+) -> dict[str, str]:
     """What every session is made with. Why, setting by setting, where it is not the obvious choice."""
     return {
         # The number of state partitions is frozen into a checkpoint; 2 is right for a machine of two cores
@@ -54,6 +59,8 @@ def spark_settings(made_dir: Path, *, driver_memory_mb: int) -> dict[str, str]:
         "spark.sql.parquet.aggregatePushdown": "true",
         # Files name their rows' types; guessing would read them twice and could guess wrong.
         "spark.sql.streaming.schemaInference": "false",
+        # Files are named one by one; beyond 32 of them Spark would start a job to look at each.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
         "spark.sql.streaming.stateStore.providerClass": _PROVIDER,
         f"{_ROCKS}.changelogCheckpointing.enabled": "true",
         f"{_ROCKS}.trackTotalNumberOfRows": "true",
@@ -75,6 +82,7 @@ def spark_settings(made_dir: Path, *, driver_memory_mb: int) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(made_dir / "warehouse"),
         "spark.local.dir": str(made_dir / "scratch"),
         "spark.driver.defaultJavaOptions": (
+            f"{ENDS_OUT_OF_MEMORY if unattended else ''} "
             f"-Dlog4j2.configurationFile={_made(made_dir, 'log4j2.properties', _LOGGING)}"
         ),
     }
@@ -87,6 +95,7 @@ def open_spark(
     *,
     master: str = "local[*]",
     driver_memory_mb: int = 1_024,
+    unattended: bool = False,
     more: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
     """Start Spark and stop it at the end.
@@ -96,11 +105,15 @@ def open_spark(
         made_dir: a directory for what Spark needs on disk while it runs.
         master: where it runs.
         driver_memory_mb: heap of the driver.
+        unattended: it runs for days, so Java ends when it is out of memory, for somebody to start it anew.
+            Else only what asked for too much fails.
         more: settings that win over the usual ones.
 
     Raises:
-        ArautoError: NO_JAVA.
+        ArautoError: NO_JAVA; BAD_CONFIG, there is no such master; SPARK_ENDED, whatever else failed because
+            of it.
     """
+    check_master(master)
     made_dir = made_dir.resolve()
     made_dir.mkdir(parents=True, exist_ok=True)
     home, variables = find_java_home(os.environ, made_dir)
@@ -114,7 +127,7 @@ def open_spark(
         # Rules have a place per core, also while a task of `unhurried` work goes on for seconds.
         master = f"local[{(os.cpu_count() or 1) + _half_the_cores()}]"
     builder = SparkSession.builder.appName(app_name).master(master)
-    settings = spark_settings(made_dir, driver_memory_mb=driver_memory_mb)
+    settings = spark_settings(made_dir, driver_memory_mb=driver_memory_mb, unattended=unattended)
     if not master.startswith("local"):
         # Executors on other machines must find the driver.
         del settings["spark.driver.bindAddress"], settings["spark.driver.host"]
@@ -123,8 +136,13 @@ def open_spark(
     spark = builder.getOrCreate()
     try:
         yield spark
+    except Exception as error:
+        how = how_it_ended(spark)
+        if not how or (isinstance(error, ArautoError) and error.code is Code.SPARK_ENDED):
+            raise
+        raise spark_ended(how) from error
     finally:
-        spark.stop()
+        stop_spark(spark)
 
 
 def unhurried(spark: SparkSession) -> SparkSession:

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from arauto.config.addresses import UPKEEP
 from arauto.config.pipeline import RetentionConfig
 from arauto.errors import ArautoError, Code
-from arauto.pipeline.archive.follow import DERIVED, follow, untaken
+from arauto.pipeline.archive.follow import follow_all, untaken
 from arauto.pipeline.context import only_writer
 from arauto.pipeline.lake.compact import Keep, compact, plan_merges
 from arauto.pipeline.lake.retention import cutoff_ms, expire
@@ -41,7 +42,7 @@ def only_upkeep(lake: Lake) -> Iterator[None]:
     Raises:
         ArautoError: LAKE_BUSY.
     """
-    with only_writer(lake.root / "_upkeep"):
+    with only_writer(lake.root / UPKEEP):
         yield
 
 
@@ -133,8 +134,7 @@ def settled(lake: Lake, *, wait_s: float) -> Iterator[None]:
                 raise
             _wait(lake, wait_s)
         else:
-            for name in DERIVED:
-                follow(lake, name)
+            follow_all(lake, lambda _, work: work())
         yield
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from arauto.pipeline.archive.bronze import Taken, batches_of, take
-from arauto.pipeline.feed import segments_stream
+from arauto.pipeline.archive.archive import Archive
+from arauto.pipeline.archive.bronze import Taken
 from arauto.pipeline.lake.table import Lake
+from arauto.pipeline.metrics import PipelineMetrics
 from arauto.pipeline.schemas import JOURNAL
 from tests.pipeline.feed import T0
 
@@ -49,24 +50,12 @@ def journal(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
     return spark.createDataFrame(made, JOURNAL)
 
 
-def take_segments(lake: Lake, segments: Path, *, files_max: int = 40) -> list[Taken | None]:
-    """Take all new segments into bronze, as a stream with its own checkpoint."""
-    taken: list[Taken | None] = []
-    checkpoint = lake.checkpoint("archive", 1)
-
-    def each(frame: DataFrame, batch_id: int) -> None:
-        query = batches_of("archive", checkpoint)
-        taken.append(take(lake.table("journal"), frame, query, batch_id))
-
-    stream = (
-        segments_stream(lake.spark, segments, files_max=files_max)
-        .writeStream.option("checkpointLocation", str(checkpoint))
-        .foreachBatch(each)
-        .trigger(availableNow=True)
-        .start()
-    )
-    stream.awaitTermination()
-    return taken
+def take_segments(
+    lake: Lake, segments: Path, *, files_max: int = 40, metrics: PipelineMetrics | None = None
+) -> list[Taken]:
+    """Take all new segments into bronze, as a pipeline that has just started."""
+    archive = Archive(lake, segments, metrics or PipelineMetrics(), files_max=files_max)
+    return list(iter(archive.take_next, None))
 
 
 def places(lake: Lake) -> list[tuple[str, int]]:

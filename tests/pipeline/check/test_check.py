@@ -3,12 +3,14 @@
 import shutil
 from pathlib import Path
 
+import pyarrow.parquet  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import SparkSession
 
 from arauto.pipeline.archive.follow import DERIVED, follow
 from arauto.pipeline.check import LakeReport, check_lake, journal_places, node_report
 from arauto.pipeline.lake.coverage import Coverage
+from arauto.pipeline.lake.erase import erase_user
 from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.source.offsets import Place
 from tests.pipeline.archive.support import take_segments
@@ -48,8 +50,7 @@ def test_a_whole_lake_has_no_problems_and_tells_what_is_to_come(lake: Lake, feed
 def test_rows_that_came_twice_are_told_and_are_no_problem(lake: Lake, feed: Feed) -> None:
     feed.write(*(message(n) for n in range(5)))
     feed.export(rows_max=3)
-    take_segments(lake, feed.segments)
-    # The same three rows under another name, in a batch of their own.
+    # The same three rows under another name, in the same batch.
     shutil.copy(min(feed.segments.glob("seg-*")), feed.segments / "seg-copy-1-3.parquet")
     take_segments(lake, feed.segments)
     report = _check(lake, feed)
@@ -57,6 +58,21 @@ def test_rows_that_came_twice_are_told_and_are_no_problem(lake: Lake, feed: Feed
     assert report.duplicates == 3
     assert (node.rows, node.rows_expected, node.rows_twice) == (5, 5, 0)
     assert report.problems == []
+
+
+@pytest.mark.parametrize("rows_max", [1, 2])
+def test_a_nodes_last_or_only_segment_is_a_problem_when_it_is_damaged(
+    lake: Lake, feed: Feed, rows_max: int
+) -> None:
+    feed.write(message(1), message(2))
+    feed.export(rows_max=rows_max)
+    last = max(feed.segments.glob("seg-*"))
+    last.write_bytes(last.read_bytes()[:-20])
+    take_segments(lake, feed.segments)
+    report = _check(lake, feed)
+    assert report.refused == [last.name]
+    assert [problem for problem in report.problems if last.name in problem]
+    assert check_lake(lake, feed.segments, lambda: None, quick=True).problems
 
 
 def test_lost_segments_and_damaged_files_are_problems_with_their_places(
@@ -85,6 +101,64 @@ def test_lost_segments_and_damaged_files_are_problems_with_their_places(
     assert "2 rows are there, and 6 should be" in report.problems[1]
     quick = check_lake(lake, feed.segments, lambda: None, quick=True)
     assert [problem.partition(":")[0] for problem in quick.problems] == ["node n1", "table journal"]
+
+
+def test_rows_written_after_a_restore_are_all_taken_though_their_seqs_were_given_before(
+    lake: Lake, feed: Feed
+) -> None:
+    feed.write(*(message(n) for n in range(3)))
+    feed.export()
+    feed.back_up()
+    feed.write(*(message(n, '"lost"') for n in range(3, 8)))
+    feed.export()
+    take_segments(lake, feed.segments)
+    feed.restore()
+    feed.write(*(message(n, '"new"') for n in range(3, 6)))
+    feed.export()
+    (taken,) = take_segments(lake, feed.segments)
+    ((partition, _),) = taken.coverage.items()
+    assert (taken.rows, taken.duplicates) == (3, 0)
+    rows = lake.table("journal").read().groupBy("node", "payload").count().collect()
+    assert {(row.node, bytes(row.payload), row["count"]) for row in rows} == {
+        ("n1", b"{}", 3),
+        ("n1", b'"lost"', 5),
+        (partition, b'"new"', 3),
+    }
+    report = _check(lake, feed)
+    assert report.problems == []
+    assert [(n.node, n.rows, n.first, n.last, n.is_over, n.lag) for n in report.nodes] == [
+        ("n1", 8, 1, 8, True, 0),
+        (partition, 3, 4, 6, False, 0),
+    ]
+    feed.write(message(7))
+    feed.export()
+    max(feed.segments.glob("seg-n1@*")).unlink()
+    feed.trim(7)
+    assert _check(lake, feed).problems == [f"node {partition}: 1 rows are missing: 7"]
+
+
+def test_a_repeat_that_differs_from_what_is_there_is_a_problem(lake: Lake, feed: Feed) -> None:
+    feed.write(*(message(n, headers={"a": "1", "b": "2"}) for n in range(4)))
+    feed.export(rows_max=2)
+    take_segments(lake, feed.segments)
+    assert _check(lake, feed).problems == []
+    # What a database writes that went back without anybody's knowing.
+    path = max(feed.segments.glob("seg-*"))
+    rows = pyarrow.parquet.read_table(path)
+    index = rows.schema.get_field_index("payload")
+    other = pyarrow.array([b"{}", b'"other"'], type=pyarrow.binary())
+    path.unlink()
+    pyarrow.parquet.write_table(
+        rows.set_column(index, rows.schema.field(index), other),
+        feed.segments / "seg-n1-3-4.parquet",
+    )
+    assert take_segments(lake, feed.segments) == []
+    report = _check(lake, feed)
+    assert report.nodes[0].rows_differing == 1
+    assert "1 rows are other ones in the segments" in report.problems[0]
+    erased = erase_user(lake, "shop", "ana", frozenset)
+    assert erased[0].rows == 4
+    assert _check(lake, feed).nodes[0].rows_differing == 0
 
 
 @pytest.mark.parametrize(

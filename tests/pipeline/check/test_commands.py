@@ -13,9 +13,10 @@ from arauto.pipeline.archive.follow import DERIVED, follow
 from arauto.pipeline.lake.table import Lake
 from tests.pipeline.archive.support import take_segments
 from tests.pipeline.feed import Feed, message
+from tests.pipeline.waiting import LAST_RESORT_S
 
 #: The first test of a process waits for Spark, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(LAST_RESORT_S)
 
 
 def _arauto(data_dir: Path, segments: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

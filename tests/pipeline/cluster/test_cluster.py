@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,10 +17,10 @@ from arauto.pipeline.lake.log import CommitLog
 from arauto.pipeline.schemas import TABLES
 from tests.chaos.processes import free_port
 from tests.pipeline.feed import Feed, beat, message
+from tests.pipeline.waiting import LAST_RESORT_S, until
 
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _PACKAGE = "org.apache.spark.deploy"
-_WAIT_S = 90.0
 
 
 @pytest.fixture
@@ -60,16 +59,15 @@ def _worker(master: str, directory: Path) -> tuple[str, ...]:
 
 def _wait_for_workers(page: str, count: int) -> None:
     """Ask the master again and again: that is the only way it tells who has reported."""
-    end_s = time.monotonic() + _WAIT_S
-    while time.monotonic() < end_s:
+
+    def have_reported() -> bool:
         try:
-            with urllib.request.urlopen(page, timeout=5) as answer:
-                if json.load(answer)["aliveworkers"] == count:
-                    return
-        except OSError:
-            pass
-        time.sleep(0.1)
-    raise AssertionError("the workers did not report to the master")
+            with urllib.request.urlopen(page, timeout=30) as answer:
+                return bool(json.load(answer)["aliveworkers"] == count)
+        except (OSError, ValueError):
+            return False  # not listening yet, or its page is there and its figures are not
+
+    until(have_reported, "the workers have reported to the master")
 
 
 def test_a_cluster_of_two_workers_takes_in_every_row(
@@ -92,7 +90,10 @@ def test_a_cluster_of_two_workers_takes_in_every_row(
     )
     arguments = ["pipeline", "backfill", "--config", str(config), "--master", cluster]
     done = subprocess.run(
-        [sys.executable, "-m", "arauto", *arguments], capture_output=True, text=True, timeout=200
+        [sys.executable, "-m", "arauto", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=LAST_RESORT_S,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "501 rows taken in" in done.stderr

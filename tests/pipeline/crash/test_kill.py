@@ -17,6 +17,7 @@ from arauto.correlation.document import load_rule
 from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.rules.batch import matches_batch
 from tests.pipeline.crash.world import ALERTS, HUB, RULES, World
+from tests.pipeline.waiting import LAST_RESORT_S
 
 #: `make chaos-pipeline` kills more often.
 _KILLS = int(os.environ.get("PIPELINE_KILLS", "2"))
@@ -25,7 +26,7 @@ _SEED = int(os.environ.get("PIPELINE_SEED", "1"))
 _LONGEST_MS = 6_000
 
 
-@pytest.mark.timeout(300 + 200 * _KILLS)
+@pytest.mark.timeout(2 * LAST_RESORT_S + 200 * _KILLS)
 def test_nothing_is_lost_and_nothing_comes_twice_when_the_pipeline_is_killed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -42,12 +43,10 @@ def test_nothing_is_lost_and_nothing_comes_twice_when_the_pipeline_is_killed(
         world.end_traffic()
         lake = Lake(spark, world.lake)
         over_ms = int(time.time() * 1000) + _LONGEST_MS
-        world.until(
-            lambda: world.rules_watermark_ms() > over_ms, "the rules have decided all", wait_s=300
-        )
+        world.until(lambda: world.rules_watermark_ms() > over_ms, "the rules have decided all")
         # What they found is in the journal now.
         end = _last_seq(world)
-        world.until(lambda: _covered(lake) >= end, "bronze has every row", wait_s=300)
+        world.until(lambda: _covered(lake) >= end, "bronze has every row")
         world.stop_pipeline()
         _check_bronze(lake)
         _check_alerts(lake)

@@ -7,14 +7,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import httpx
 
 from arauto.pipeline.rules.stream import PLAN_VERSION, QUERIES
 from tests.chaos.processes import free_port
+from tests.pipeline.waiting import LAST_RESORT_S, until
 
 __all__ = ["ALERTS", "HUB", "RULES", "World"]
 
@@ -45,8 +45,6 @@ skip: past_last
 emit: {channel: "alerts:orders", payload: {from: "one.payload.n", to: "two.payload.n"}}
 """,
 }
-_WAIT_S = 120.0
-_POLL_S = 0.01
 
 
 class World:
@@ -57,6 +55,7 @@ class World:
         self.lake = directory / "data" / "lake"
         self._config = directory / "config.json"
         self.admin = f"http://127.0.0.1:{free_port()}"
+        self._metrics_port = free_port()
         self._node: subprocess.Popen[bytes] | None = None
         self._pipeline: subprocess.Popen[bytes] | None = None
         self._traffic_over = threading.Event()
@@ -78,7 +77,7 @@ class World:
             "hub": {"defaultRules": {"store": "all", "idempotencyS": 3600}},
             "channel": {"historyPageSize": 1_000},
             "pipeline": {
-                "metricsPort": 0,
+                "metricsPort": self._metrics_port,
                 "archiveIntervalS": 1,
                 "rollupIntervalS": 1,
                 "compactAfterFiles": 20,
@@ -137,15 +136,42 @@ class World:
         os.kill(pid, signal.SIGKILL)
         return name
 
+    def kill_java(self) -> str:
+        """Its command line."""
+        assert self._pipeline is not None
+        group = [pid for pid in _pids() if _group_of(pid) == self._pipeline.pid]
+        (java,) = [pid for pid in group if _command_of(pid) == "java"]
+        command = Path(f"/proc/{java}/cmdline").read_text()
+        os.kill(java, signal.SIGKILL)
+        return command
+
+    def shows(self, metric: str, query: str) -> float | None:
+        """What the pipeline's metrics say of a query; None while nobody answers, or nothing is known."""
+        try:
+            page = httpx.get(f"http://127.0.0.1:{self._metrics_port}/metrics").text
+        except httpx.TransportError:
+            return None
+        start = f'arauto_pipeline_{metric}{{query="{query}"}} '
+        found = [line for line in page.splitlines() if line.startswith(start)]
+        return float(found[0].removeprefix(start)) if found else None
+
     def stop_pipeline(self) -> None:
         assert self._pipeline is not None
         self._pipeline.terminate()
-        self._pipeline.wait(90)
+        self._pipeline.wait(LAST_RESORT_S)
         assert self._pipeline.returncode == 0, self.log("pipeline")
+
+    @property
+    def node_ended(self) -> bool:
+        return self._node is not None and self._node.poll() is not None
 
     @property
     def pipeline_ended(self) -> bool:
         return self._pipeline is not None and self._pipeline.poll() is not None
+
+    @property
+    def exit_code(self) -> int | None:
+        return None if self._pipeline is None else self._pipeline.returncode
 
     # --- looking on --------------------------------------------------------------------------------
 
@@ -173,14 +199,14 @@ class World:
         path = self.directory / f"{name}.log"
         return path.read_text(errors="replace")[-4000:] if path.exists() else f"no {path.name}"
 
-    def until(self, condition: Any, what: str, *, wait_s: float = _WAIT_S) -> None:
-        """Look again and again until it is so."""
-        end_s = time.monotonic() + wait_s
-        while not condition():
-            assert time.monotonic() < end_s, (
-                f"not in {wait_s} s: {what}\n{self.log('node')}\n{self.log('pipeline')}"
-            )
-            time.sleep(_POLL_S)
+    def until(self, condition: Callable[[], object], what: str) -> None:
+        """Look again and again until it is so, or node or pipeline have ended."""
+        until(
+            condition,
+            what,
+            is_over=lambda: self.pipeline_ended or self.node_ended,
+            said=lambda: f"{self.log('node')}\n{self.log('pipeline')}",
+        )
 
     def close(self) -> None:
         self._traffic_over.set()

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,11 +21,12 @@ from arauto.pipeline.context import Context
 from arauto.pipeline.lake.table import Lake
 from tests.pipeline.replay.rows import message, save
 from tests.pipeline.sink.nodes import TOKEN, KeepingNode, free_port
+from tests.pipeline.waiting import LAST_RESORT_S, until
 
 RANGE = ["--from", "2026-11-01", "--until", "2026-11-02"]
 COUNT = 120
 #: Starting Spark takes long on a busy machine.
-_PATIENCE_S = 150
+_PATIENCE_S = LAST_RESORT_S
 
 
 @pytest.mark.parametrize(
@@ -131,11 +131,12 @@ def replayed(node: KeepingNode) -> list[int]:
 
 
 def wait_for(node: KeepingNode, count: int, process: subprocess.Popen[str]) -> None:
-    end_s = time.monotonic() + _PATIENCE_S
-    while len(replayed(node)) < count:
-        assert time.monotonic() < end_s
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.05)
+    until(
+        lambda: len(replayed(node)) >= count,
+        f"{count} messages",
+        is_over=lambda: process.poll() is not None,
+        said=lambda: process.communicate()[1] if process.poll() is not None else "",
+    )
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from arauto.cli.main import app
 from arauto.errors import ArautoError, Code
+from tests.pipeline.waiting import LAST_RESORT_S
 
 
 def test_a_directory_that_is_not_there_is_told_before_spark_starts(tmp_path: Path) -> None:
@@ -41,7 +42,7 @@ def test_a_time_that_is_none_is_told(option: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(LAST_RESORT_S)
 def test_the_command_writes_a_page_for_an_empty_lake(tmp_path: Path) -> None:
     page = tmp_path / "r.html"
     subprocess.run(
@@ -57,7 +58,7 @@ def test_the_command_writes_a_page_for_an_empty_lake(tmp_path: Path) -> None:
             str(tmp_path),
         ],
         capture_output=True,
-        timeout=280,
+        timeout=LAST_RESORT_S,
         check=True,
     )
     assert "Nothing happened in this time" in page.read_text(encoding="utf-8")

@@ -110,6 +110,14 @@ def test_hostile_names_are_text_everywhere() -> None:
     assert page.text.count(HOSTILE) == 11
 
 
+def test_names_cannot_turn_the_page_around_or_hide_in_it() -> None:
+    text = render(
+        dataclasses.replace(sample_report(), users=(Ranked("a\u202eb\u200bc\x1b[2K", 1),))
+    )
+    assert not set("\u202e\u200b\x1b") & set(text)
+    assert "a\\u202eb\\u200bc\\x1b[2K" in text
+
+
 def test_sums_of_data_quality_are_of_everything_also_where_lists_are_cut() -> None:
     cut = Quality(1_000, 500, (Gap("n1", 1, 20),), 70, (Ranked("torn", 30),))
     page = Outline(render(dataclasses.replace(sample_report(), quality=cut)))

@@ -189,6 +189,7 @@ def test_messages_that_were_stored_count_as_published_also_where_counters_are_mi
     start_ms = MONDAY_MS - 3 * DAY_MS
     report = make_report(lake, from_ms=start_ms, to_ms=start_ms + DAY_MS, made_ms=0, hub="shop")
     assert (report.now.messages_in, report.points[0].messages_in) == (2, 2)
+    assert report.now.bytes_in == report.points[0].bytes_in > 0
 
 
 def test_a_time_of_which_nothing_is_known_gives_an_empty_report(lake: Lake) -> None:

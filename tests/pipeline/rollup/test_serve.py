@@ -167,7 +167,10 @@ class _Refusing(NodeApi):
         self._refusals = refusals
         self.published: list[str] = []
 
-    def publish(self, hub: str, messages: Iterable[Outgoing]) -> list[Outcome]:
+    def publish(
+        self, hub: str, messages: Iterable[Outgoing], *, wait_for_hub: bool = True
+    ) -> list[Outcome]:
+        assert not wait_for_hub, "hubs take turns: none waits for another"
         refusal = self._refusals.get(hub, Outcome())
         if isinstance(refusal, ArautoError):
             raise refusal

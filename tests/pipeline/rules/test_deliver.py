@@ -51,6 +51,30 @@ def test_batches_of_a_new_checkpoint_are_new_though_their_numbers_were_used(
     assert sorted(row.id for row in table.read().collect()) == ["id0", "id1"]
 
 
+def test_a_hub_at_its_quota_loses_its_own_alerts_and_no_other_hub_waits_for_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    # The full hub comes first, with channels it may not open; then the one that must not suffer.
+    full = [_match(n, hub="full", channel=f"alerts:{n}") for n in range(5)]
+    frame = spark.createDataFrame(
+        [tuple(row.values()) for row in (*full, _match(9))], MATCHES
+    ).coalesce(1)
+    table = Lake(spark, tmp_path).table("matches")
+    left_out: list[int] = []
+    with running_node() as node:
+        node.put("/v1/hubs/full", {"quotas": {"channelsMax": 1}})
+        node.put("/v1/hubs/shop", {})
+        # Who waited for the full hub would wait for longer than this test may take.
+        options = SinkOptions(url=node.url, token=TOKEN, refused_max=1_000, retry_s=3_600)
+        checkpoint = _checkpoint(tmp_path / "c1", "one")
+        Delivery("rules", table, options, (), checkpoint, left_out.append)(frame, 0)
+        published = node.history("shop", "alerts")
+    assert [message["data"] for message in published] == [{"n": 9}]
+    assert left_out == [4]
+    # What was not published can still be looked up.
+    assert table.read().count() == 6
+
+
 def test_a_batch_delivered_twice_is_there_once_and_refusals_stop_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:

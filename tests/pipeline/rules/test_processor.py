@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import msgspec
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from arauto.correlation.program import Program
+from arauto.correlation.program import Event, Program
+from arauto.pipeline.rules.carried import Carried
 from arauto.pipeline.rules.compile import state_ref
-from arauto.pipeline.rules.packing import SEPARATOR
+from arauto.pipeline.rules.packing import SEPARATOR, pack
 from arauto.pipeline.rules.processor import STATE_NAME, RuleProcessor
 from tests.pipeline.rules.support import PAIR, programs
 
@@ -30,7 +30,7 @@ def _tester(*compiled: Program) -> TwsTester:
     by_state = {state_ref(program): program for program in compiled}
     # Late rows are the matcher's business: no time is taken from rows here.
     return TwsTester(
-        RuleProcessor(by_state), timeMode="EventTime", eventTimeExtractor=lambda _: 2**62
+        RuleProcessor(Carried(by_state)), timeMode="EventTime", eventTimeExtractor=lambda _: 2**62
     )
 
 
@@ -39,16 +39,9 @@ def _subject(program: Program, key: str = "[]") -> str:
 
 
 def _event(subject: str, at_ms: int, bits: int, program: Program, *, settled_ms: int = 0) -> Row:
-    body = {
-        "ms": at_ms,
-        "node": "n1",
-        "seq": at_ms,
-        "bits": bits,
-        "nums": [None] * len(program.nums),
-        "texts": [None] * len(program.texts),
-        "settled_ms": settled_ms,
-    }
-    return Row(subject=subject, packed=msgspec.json.encode(body).decode())
+    nums, texts = (None,) * len(program.nums), (None,) * len(program.texts)
+    event = Event(at_ms, "n1", at_ms, bits, nums, texts)
+    return Row(subject=subject, packed=pack(event, settled_ms))
 
 
 def _timers(tester: TwsTester, subject: str) -> list[int]:
@@ -122,7 +115,7 @@ def test_state_of_a_rule_that_has_gone_goes_with_its_timer() -> None:
     [pair] = programs(PAIR)
     tester, subject = _tester(pair), _subject(pair)
     tester.test(subject, [_event(subject, 2_000, 1, pair)])
-    tester.processor = RuleProcessor({})
+    tester.processor = RuleProcessor(Carried({}))
     tester.processor.init(tester.handle)
     assert tester.setWatermark(3_600_000) == []
     assert tester.peekValueState(STATE_NAME, subject) is None

@@ -4,9 +4,21 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from arauto.pipeline.lake.erasures import Erasures, note_erasure, read_erasures
+from arauto.pipeline.rules.forget import forgetting, without_erased
+from arauto.pipeline.rules.registry import RuleSet
 from arauto.pipeline.rules.stream import PLAN_VERSION, RULES
+from arauto.pipeline.schemas import JOURNAL
 from tests.pipeline.rules import checkpoint
-from tests.pipeline.rules.support import heartbeat, message, programs, run_stream, write_rows
+from tests.pipeline.rules.support import (
+    T0,
+    heartbeat,
+    message,
+    programs,
+    row_tuple,
+    run_stream,
+    write_rows,
+)
 
 _PAIR = """
 rule: {name}
@@ -35,6 +47,62 @@ def _step(seq: int, at_s: float, step: int) -> dict[str, object]:
     return message(seq, round(at_s * 1_000), f'{{"step": "{step}", "n": {seq}}}')
 
 
+def _kept(spark: SparkSession, progress: Path) -> int:
+    """How many keys the rules hold something of."""
+    place = str(progress / RULES / f"v{PLAN_VERSION}")
+    return spark.read.format("statestore").option("stateVarName", "rule").load(place).count()
+
+
+def test_what_rules_hold_when_a_user_is_erased_is_not_published_later(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    inbox, progress, lake = tmp_path / "in", tmp_path / "checkpoint", tmp_path / "lake"
+    everywhere = [
+        *programs(_pair("pair")),
+        *programs(_COUNT),
+        *programs(_pair("pair"), hub="other"),
+    ]
+    there = [_step(2, 2, 1) | {"hub": "other"}]
+    write_rows(inbox, [[_step(1, 1, 1)], there, [heartbeat(3, 20_000)]])
+    assert run_stream(spark, inbox, everywhere, progress) == []
+
+    note_erasure(lake, "shop", "ana", T0 + 30_000)
+    rules = forgetting(RuleSet(tuple(everywhere)), read_erasures(lake))
+    assert len(rules.fingerprint) == 1
+    there = [_step(5, 41, 2) | {"hub": "other"}]
+    write_rows(inbox, [[_step(4, 40, 2)], there, [heartbeat(6, 200_000)]])
+    found = run_stream(spark, inbox, rules.programs, progress)
+    assert [(row[2], row[3], row[11]) for row in found] == [("other", "pair", '{"n":"2"}')]
+
+    # What they held is gone after a day.
+    write_rows(inbox, [[heartbeat(7, 90_000_000)], [heartbeat(8, 90_100_000)]])
+    assert run_stream(spark, inbox, rules.programs, progress) == []
+    assert _kept(spark, progress) == 0
+
+
+def test_rows_of_an_erased_user_that_were_not_read_yet_are_passed_over(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    note_erasure(tmp_path, "shop", "ana", T0)
+    note_erasure(tmp_path, "shop", "ana", T0 + 10)
+    note_erasure(tmp_path, "shop", "bob", T0 + 8 * 86_400_000)
+    note_erasure(tmp_path, "other", "ana", T0 + 8 * 86_400_000)
+    erasures = read_erasures(tmp_path)
+    assert [each[1] for each in erasures.users] == ["bob", "ana"]
+    assert erasures.hubs == {"shop": T0 + 8 * 86_400_000, "other": T0 + 8 * 86_400_000}
+    erasures = Erasures(users=(("shop", "ana", T0 + 10),))
+    rows = [
+        message(1, 10, "{}", user="ana"),
+        message(2, 11, "{}", user="ana"),
+        message(3, 5, "{}", user="bob"),
+        message(4, 5, "{}", user="ana", hub="other"),
+        heartbeat(5, 5),
+    ]
+    frame = spark.createDataFrame([row_tuple(row) for row in rows], JOURNAL)
+    kept = without_erased(frame, erasures).select("seq").collect()
+    assert sorted(row.seq for row in kept) == [2, 3, 4, 5]
+
+
 def test_rules_that_stay_go_on_and_new_versions_start_clean(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -60,12 +128,7 @@ def test_rules_that_stay_go_on_and_new_versions_start_clean(
     # What `goes` remembered went at its deadline.
     write_rows(inbox, [[heartbeat(6, 4_000_000)]])
     assert run_stream(spark, inbox, second, progress) == []
-    kept = (
-        spark.read.format("statestore")
-        .option("stateVarName", "rule")
-        .load(str(progress / RULES / f"v{PLAN_VERSION}"))
-    )
-    assert kept.count() == 0
+    assert _kept(spark, progress) == 0
 
 
 def test_rules_of_one_path_only_fire_all_the_same(spark: SparkSession, tmp_path: Path) -> None:

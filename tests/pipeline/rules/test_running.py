@@ -1,11 +1,11 @@
 """One of the rules' queries beside a real node: it runs the node's rules, and rests without any."""
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from queue import Queue
 
 import httpx
+import pytest
 from pyspark.sql import SparkSession
 
 from arauto.model import JSON
@@ -16,6 +16,7 @@ from arauto.pipeline.rules.running import RuleQuery
 from arauto.pipeline.rules.stream import PLAN_VERSION, RULES
 from tests.integration.conftest import make_config
 from tests.pipeline.sink.nodes import TOKEN, running_node
+from tests.pipeline.waiting import LAST_RESORT_S, until
 
 _PAIR = """
 rule: pair
@@ -36,23 +37,13 @@ window: 1m
 when: count >= 2
 emit: {channel: alerts, payload: {}}
 """
-_WAIT_S = 90
 
 
 def _message(step: str) -> Outgoing:
     return Outgoing("steps", b'{"step": "%s"}' % step.encode(), JSON, id=f"step-{step}")
 
 
-def _until(condition: Callable[[], bool]) -> None:
-    # The query is Spark's: nothing of it tells when it has come so far.
-    pause = threading.Event()
-    for _ in range(_WAIT_S * 10):
-        if condition():
-            return
-        pause.wait(0.1)
-    raise TimeoutError
-
-
+@pytest.mark.timeout(2 * LAST_RESORT_S)
 def test_a_query_runs_the_rules_of_the_node_and_forgets_its_place_with_the_last_of_them(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -78,16 +69,17 @@ def test_a_query_runs_the_rules_of_the_node_and_forgets_its_place_with_the_last_
         running.start()
         try:
             # Rules that count run in the other query.
-            assert rules.get(timeout=_WAIT_S) == 1
-            _until((checkpoint / "offsets" / "0").exists)
+            assert rules.get(timeout=LAST_RESORT_S) == 1
+            ended = lambda: not running.is_alive()  # noqa: E731
+            until((checkpoint / "offsets" / "0").exists, "the rules have begun", is_over=ended)
             with node.api() as api:
                 for step in ("1", "2"):
                     api.publish("shop", [_message(step)])
-            _until(lambda: bool(node.history("shop", "alerts")))
+            until(lambda: node.history("shop", "alerts"), "an alert", is_over=ended)
             headers = {"Authorization": f"Bearer {TOKEN}"}
             httpx.delete(f"{node.url}{path}/pair", headers=headers).raise_for_status()
-            assert rules.get(timeout=_WAIT_S) == 0
-            _until(lambda: not checkpoint.exists())
+            assert rules.get(timeout=LAST_RESORT_S) == 0
+            until(lambda: not checkpoint.exists(), "the place is forgotten", is_over=ended)
         finally:
             stop.set()
             running.join()

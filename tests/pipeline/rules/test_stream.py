@@ -1,8 +1,10 @@
 """The rules query as a whole: streaming, batch and the matcher alone find the same."""
 
+import re
 from pathlib import Path
 from random import Random
 
+import msgspec
 from pyspark.sql import SparkSession
 
 from arauto.pipeline.rules.batch import matches_batch
@@ -47,3 +49,19 @@ def test_stream_batch_and_matcher_agree_on_every_kind_of_rule_whatever_clients_s
     frame = spark.createDataFrame([row_tuple(row) for row in shuffled], JOURNAL)
     found = matches_batch(frame, compiled, until_ms=until_ms).collect()
     assert sorted(map(tuple, found)) == wanted
+
+
+def test_the_plan_does_not_grow_with_the_rules(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([row_tuple(row) for row in traffic(3)], JOURNAL)
+    many = [
+        msgspec.structs.replace(each, hub=f"hub{n}", ref=f"{each.ref}{n}")
+        for n in range(40)
+        for each in programs()
+    ]
+    plans = []
+    for compiled in (programs(), many):
+        frame = matches_batch(rows, compiled, until_ms=T0)
+        plan = frame._jdf.queryExecution().optimizedPlan().toString()
+        # Spark numbers columns from one plan to the next.
+        plans.append(re.sub(r"#[0-9]+L?", "", plan))
+    assert plans[0] == plans[1]

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.sink.nodes import TOKEN, running_node
+from tests.pipeline.waiting import LAST_RESORT_S
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "pipeline_publish.py"
 #: Starting Spark takes long on a busy machine.
-_PATIENCE_S = 280
+_PATIENCE_S = LAST_RESORT_S
 
 
 @pytest.mark.slow

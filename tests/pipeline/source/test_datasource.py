@@ -1,5 +1,6 @@
 """`format("arauto")` on a real Spark over real journals."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from arauto.pipeline.schemas import JOURNAL
 from arauto.pipeline.source.datasource import ArautoDataSource, SourceOptions
+from arauto.pipeline.source.journal import Journal
 from arauto.pipeline.source.offsets import NodeRange
 from tests.pipeline.feed import T0, Feed, beat, message, started
 
@@ -72,6 +74,28 @@ def test_a_stream_goes_on_where_it_stopped_and_keeps_to_its_limit(
     assert _run(spark, any_feed, tmp_path) == []
 
 
+def test_a_stream_goes_on_with_what_a_restored_journal_writes(
+    spark: SparkSession, any_feed: Feed, tmp_path: Path
+) -> None:
+    any_feed.write(message(1), message(2))
+    any_feed.back_up()
+    any_feed.write(message(3), message(4), message(5))
+    assert len(_run(spark, any_feed, tmp_path)[0]) == 5
+    any_feed.restore()
+    any_feed.write(message(6), message(7))
+    ((one, other),) = _run(spark, any_feed, tmp_path)
+    assert (one[0], one[1], other[1]) == (other[0], 3, 4)
+    assert one[0].startswith("n1@3.")
+    assert _run(spark, any_feed, tmp_path) == []
+    assert len(_places(_batch(spark, any_feed))) == 4
+    with contextlib.closing(Journal(any_feed.url, None, frozenset())) as journal:
+        assert not journal.has_news({"n1": 5, one[0]: 4})
+        assert journal.has_news({"n1": 5, one[0]: 3})
+        # The row that has this seq now is another's.
+        assert journal.settled_ms({"n1": 4}) == 0
+        assert journal.settled_ms({"n1": 2, one[0]: 4}) == T0 + 2_000
+
+
 def test_rows_that_were_trimmed_are_read_from_segments(spark: SparkSession, feed: Feed) -> None:
     feed.write(*(message(n) for n in range(4)), beat(5), beat(6))
     feed.export(rows_max=2)
@@ -82,6 +106,18 @@ def test_rows_that_were_trimmed_are_read_from_segments(spark: SparkSession, feed
 
     assert _places(frame) == [("n1", seq) for seq in range(1, 8)]
     assert sorted(row.kind for row in frame.collect()) == [1, 1, 1, 1, 8, 8, 8]
+
+
+def test_a_damaged_segment_is_not_read_for_rows_that_were_trimmed(
+    spark: SparkSession, feed: Feed
+) -> None:
+    feed.write(message(1, '"as it was"'), beat(2))
+    feed.export()
+    feed.trim(2)
+    (path,) = feed.segments.glob("seg-*")
+    path.write_bytes(path.read_bytes().replace(b"as it was", b"as it wan"))
+    with pytest.raises(PySparkException, match="does not match the checksum"):
+        _batch(spark, feed, segments=str(feed.segments)).collect()
 
 
 def test_a_stream_whose_next_rows_were_trimmed_fails_loudly(

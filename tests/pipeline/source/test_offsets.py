@@ -51,6 +51,15 @@ def test_a_journal_shorter_than_what_was_read_is_another_journal() -> None:
         list(ranges({"a": 5}, {"a": 9}, {"a": Place(0, 3)}, rows_per_task=9, segments=True))
 
 
+def test_what_a_restored_journal_no_longer_has_is_not_waited_for() -> None:
+    places = {"a": Place(0, 3, is_over=True), "a@4.f": Place(3, 9)}
+    end = latest({"a": 6}, {node: place.last for node, place in places.items()}, 2)
+    assert end == {"a": 6, "a@4.f": 5}
+    # Of a batch that was begun before, and of a life that another backup knew.
+    tasks = ranges({"a": 2}, {**end, "a": 8, "a@4.e": 7}, places, rows_per_task=9, segments=False)
+    assert [(task.node, task.first, task.last) for task in tasks] == [("a", 3, 3), ("a@4.f", 4, 5)]
+
+
 def test_a_stream_starts_where_it_is_told() -> None:
     places = {"a": Place(5, 9)}
     assert parse_starting("earliest", places, segments=True) == {}

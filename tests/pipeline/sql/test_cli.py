@@ -14,6 +14,7 @@ from arauto.cli.pipeline.sql import _show
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.sql.run import Answer
 from tests.pipeline.sql.lakes import make_lake
+from tests.pipeline.waiting import LAST_RESORT_S
 
 
 def test_a_bad_query_is_refused_before_spark_starts() -> None:
@@ -33,7 +34,7 @@ def test_cells_neither_steer_the_terminal_nor_are_markup(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(LAST_RESORT_S)
 def test_the_command_answers_from_a_lake(spark: SparkSession, tmp_path: Path) -> None:
     make_lake(spark, tmp_path / "lake")
     query = "SELECT hub, count(*) AS n FROM messages GROUP BY hub"
@@ -42,7 +43,7 @@ def test_the_command_answers_from_a_lake(spark: SparkSession, tmp_path: Path) ->
         [sys.executable, "-m", "arauto", "pipeline", "sql", query, *options],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=LAST_RESORT_S,
         check=True,
     )
     assert json.loads(done.stdout) == [{"hub": "shop", "n": 10}]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arauto.cli.printable import printable
+from arauto.printable import one_line, printable
 
 _ANY_TEXT = st.text(st.characters(exclude_categories=()))
 _ORDINARY = st.text(st.characters(categories=("L", "N", "P", "S", "Zs")))
@@ -43,3 +43,9 @@ def test_safe_text_is_not_changed_again(text: str) -> None:
 )
 def test_escapes_show_what_was_there(text: str, shown: str) -> None:
     assert printable(text) == shown
+
+
+@given(_ANY_TEXT)
+def test_text_for_a_line_stays_on_its_line(text: str) -> None:
+    assert len(one_line(text).splitlines()) <= 1
+    assert "\t" not in one_line(text)

@@ -13,7 +13,6 @@ from arauto.correlation.interpreter import evaluate, json_of
 from arauto.correlation.javatext import java_double
 from arauto.correlation.parsing import parse
 from arauto.correlation.scope import Scope
-from arauto.correlation.sql import channels_sql, to_sql
 
 TEXT = (
     '{"s": "Ab", "n": 2.5, "i": 7, "neg": -3, "t": true, "z": null, "zero": 0, "o": {"k": ["x", {"y": 1}]},'
@@ -194,41 +193,6 @@ def test_text_that_is_not_json_has_no_paths(text: str) -> None:
 )
 def test_numbers_are_written_as_java_writes_them(number: float, text: str) -> None:
     assert java_double(number) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "sql"),
-    [
-        ("payload.a > 1", "(try_cast(regexp_extract(get_json_object(`json`, '$[\\'a\\']'), "),
-        ("payload.a[0].b", "get_json_object(`json`, '$[\\'a\\'][0][\\'b\\']')"),
-        ("payload.a[0]", "nullif(get_json_object(`json`, '$[\\'a\\'][0]'), 'null')"),
-        ("payload", "`text`"),
-        ("1 / 2", "try_divide(1.0D, 2.0D)"),
-        ("1 % 2", "try_mod(1.0D, 2.0D)"),
-        ("headers.x", "try_element_at(`headers`, 'x')"),
-        ("user = 'a\\'; drop table x; --'", "(`user` = 'a\\'; drop table x; --')"),
-        ("user = '\\\\'", "(`user` = '\\\\')"),
-        ("user = '\\n'", "(`user` = '\\u000a')"),
-        ("-1", "(- 1.0D)"),
-    ],
-)
-def test_sql_never_raises_and_quotes_everything(text: str, sql: str) -> None:
-    assert to_sql(parse(text, Scope())).startswith(sql)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "sql"),
-    [
-        ("*", "(true)"),
-        ("a:b", "((`channel` = 'a:b'))"),
-        ("a:*", "(startswith(`channel`, 'a:'))"),
-        ("/a", "((`channel` = '/a' OR startswith(`channel`, '/a/')))"),
-        ("/", "((`channel` = '/' OR startswith(`channel`, '/')))"),
-        ("a.:#", "((`channel` RLIKE '(?s)\\\\Aa\\\\x2e\\\\x3a[^:]++\\\\z'))"),
-    ],
-)
-def test_channel_patterns_become_sql(pattern: str, sql: str) -> None:
-    assert channels_sql((pattern,)) == sql
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from arauto.correlation.bodies import BODIES
 from arauto.correlation.compiler import compile_rule
 from arauto.correlation.document import load_rule
+from arauto.correlation.expression import KINDS
 from arauto.correlation.scope import COLUMNS, TOTALS
-from arauto.correlation.sql import KINDS
 from arauto.errors import ArautoError
 
 PAGE = (Path(__file__).parents[3] / "docs" / "topics" / "correlation.md").read_text(

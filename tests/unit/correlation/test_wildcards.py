@@ -11,7 +11,6 @@ from arauto.correlation.expression import Expr
 from arauto.correlation.interpreter import evaluate
 from arauto.correlation.parsing import parse
 from arauto.correlation.scope import Scope
-from arauto.correlation.sql import to_sql
 from arauto.correlation.wildcards import channel_regex
 from arauto.names import CHANNEL_BYTES_MAX, matches
 
@@ -94,16 +93,3 @@ def test_the_longest_channel_is_decided_at_once_whatever_the_pattern() -> None:
     started = time.process_time()
     assert re.search(channel_regex("*a*a*a*b", r"\Z"), name) is None
     assert time.process_time() - started < 0.05
-
-
-@pytest.mark.parametrize("pattern", ["a%", "%a", "%a%", "a%b", "a_%", "", "%", "%a%%"])
-def test_what_cannot_take_long_stays_a_like_that_spark_knows_quicker_ways_for(
-    pattern: str,
-) -> None:
-    assert to_sql(parse(f"user like '{pattern}'", Scope())) == f"(`user` LIKE '{pattern}')"
-
-
-def test_in_sql_the_pieces_between_runs_are_atomic() -> None:
-    assert to_sql(parse("user like 'h%a_%.%t'", Scope())) == (
-        r"(`user` RLIKE '(?s)\\Ah(?>.*?a.)(?>.*?\\x2e).*t\\z')"
-    )

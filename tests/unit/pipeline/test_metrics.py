@@ -74,12 +74,12 @@ class _Shown:
     """The figures of one query as a scraper sees them."""
 
     def __init__(self, query: str = "rules") -> None:
-        self._metrics = PipelineMetrics()
+        self.metrics = PipelineMetrics()
         self._query = query
-        self.listener = ProgressListener(self._metrics)
+        self.listener = ProgressListener(self.metrics)
 
     def __getitem__(self, name: str) -> float | None:
-        return self._metrics.registry.get_sample_value(
+        return self.metrics.registry.get_sample_value(
             f"arauto_pipeline_{name}", {"query": self._query}
         )
 
@@ -156,4 +156,12 @@ def test_a_query_is_shown_as_running_until_it_ends() -> None:
     assert shown["query_running"] == 1
     ended = {"id": _ID, "runId": _RUN, "exception": None, "errorClassOnException": None}
     shown.listener.onQueryTerminated(QueryTerminatedEvent.fromJson(ended))
+    assert shown["query_running"] == 0
+
+
+def test_no_query_is_shown_as_running_once_spark_has_gone() -> None:
+    shown = _Shown("archive")
+    began = {"id": _ID, "runId": _RUN, "name": "archive", "timestamp": "2026-11-02T12:00:00.000Z"}
+    shown.listener.onQueryStarted(QueryStartedEvent.fromJson(began))
+    shown.metrics.nothing_runs()
     assert shown["query_running"] == 0

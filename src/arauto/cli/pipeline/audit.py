@@ -18,8 +18,8 @@ from arauto.cli.pipeline.common import (
     read_config,
     starting_spark,
 )
-from arauto.cli.printable import printable
 from arauto.names import check_channel, check_hub
+from arauto.printable import one_line, printable
 
 if TYPE_CHECKING:
     from arauto.pipeline.sql.run import Answer
@@ -117,5 +117,5 @@ def _line(event: dict[str, Any], cell: Callable[[Any], str]) -> Text:
     parts = (where, event["user"], session, source, event["detail"], place)
     line = Text(cell(event["ts"]), style="dim")
     line.append(f"  {event['what']:<13}  ", style="bold")
-    line.append(" · ".join(printable(part) for part in parts if part), style="not dim")
+    line.append(" · ".join(one_line(part) for part in parts if part), style="not dim")
     return line

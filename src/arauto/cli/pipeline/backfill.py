@@ -23,15 +23,15 @@ def backfill(config: ConfigFile = None, data_dir: DataDir = None, master: Master
     console = errors()
     settings = read_config(config, data_dir)
     configure_logging(level="warning", format="console", secrets=secret_values(settings))
-    with starting_spark(settings, "arauto-backfill", console, master=master) as context:
-        from arauto.pipeline.context import only_writer
+    with starting_spark(
+        settings, "arauto-backfill", console, master=master, alone=lake_dir(settings)
+    ) as context:
         from arauto.pipeline.metrics import PipelineMetrics
         from arauto.pipeline.runner import Pipeline
 
-        with only_writer(lake_dir(settings)):
-            pipeline = Pipeline(context, settings.admin.token, PipelineMetrics())
-            before = context.lake.table("journal").state().rows
-            with console.status("taking in segments …"):
-                pipeline.backfill()
-            rows = context.lake.table("journal").state().rows
+        pipeline = Pipeline(context, settings.admin.token, PipelineMetrics())
+        before = context.lake.table("journal").state().rows
+        with console.status("taking in segments …"):
+            pipeline.backfill()
+        rows = context.lake.table("journal").state().rows
     console.print(Text(f"{rows - before:,} rows taken in; the lake holds {rows:,}"))

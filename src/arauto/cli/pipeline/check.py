@@ -10,8 +10,8 @@ from rich.text import Text
 
 from arauto.cli.console import Output, errors
 from arauto.cli.pipeline.common import ConfigFile, DataDir, Master, read_config, starting_spark
-from arauto.cli.printable import printable
 from arauto.config.addresses import segments_dir
+from arauto.printable import printable
 
 if TYPE_CHECKING:
     from arauto.pipeline.check import LakeReport

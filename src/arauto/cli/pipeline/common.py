@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -62,28 +62,43 @@ def read_config(config: Path | None, data_dir: Path | None = None) -> Config:
 
 @contextmanager
 def starting_spark(
-    config: Config, app_name: str, console: Console, *, master: str = ""
+    config: Config,
+    app_name: str,
+    console: Console,
+    *,
+    master: str = "",
+    alone: Path | None = None,
+    unattended: bool = False,
 ) -> "Iterator[Context]":
     """An open pipeline; says that it is starting, because that takes a while.
 
+    Args:
+        config: the node's configuration.
+        app_name: what a cluster's pages call it.
+        console: where to say it.
+        master: where Spark runs, if not where the configuration says.
+        alone: be the only one that writes to this lake, which is known before Spark has started.
+        unattended: it runs for days: without memory, Spark ends instead of limping on.
+
     Raises:
-        ArautoError: NO_SPARK, NO_JAVA.
+        ArautoError: NO_SPARK, NO_JAVA, LAKE_BUSY; BAD_CONFIG, there is no such master.
     """
     try:
-        from arauto.pipeline.context import open_context
+        from arauto.pipeline.context import only_writer, open_context
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith(("pyspark", "pandas", "py4j", "numpy")):
             raise
         raise ArautoError(
             Code.NO_SPARK, "Spark is not installed: pip install 'arauto[pipeline]'"
         ) from None
-    opening = open_context(config, app_name, master=master)
-    with console.status("starting Spark …"):
-        context = opening.__enter__()
-    try:
+    with ExitStack() as stack:
+        if alone is not None:
+            stack.enter_context(only_writer(alone))
+        with console.status("starting Spark …"):
+            context = stack.enter_context(
+                open_context(config, app_name, master=master, unattended=unattended)
+            )
         yield context
-    finally:
-        opening.__exit__(None, None, None)
 
 
 def progress_bar(console: Console) -> Progress:

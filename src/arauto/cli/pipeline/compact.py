@@ -15,7 +15,7 @@ from arauto.cli.pipeline.common import (
     read_config,
     starting_spark,
 )
-from arauto.config.addresses import segments_dir
+from arauto.config.addresses import segments_dir, upkeep_dir
 
 __all__ = ["compact"]
 
@@ -46,14 +46,16 @@ def compact(
     """
     console = errors()
     settings = read_config(config, data_dir)
-    with starting_spark(settings, "arauto-compact", console, master=master) as context:
+    with starting_spark(
+        settings, "arauto-compact", console, master=master, alone=upkeep_dir(settings)
+    ) as context:
         from arauto.pipeline.lake.retention import cutoff_ms, expire_segments
         from arauto.pipeline.schemas import TABLES
-        from arauto.pipeline.upkeep import keep_up, only_upkeep
+        from arauto.pipeline.upkeep import keep_up
 
         now_ms = time.time_ns() // 1_000_000
         retention = settings.pipeline.retention
-        with only_upkeep(context.lake), progress_bar(console) as bar:
+        with progress_bar(console) as bar:
             task = bar.add_task("compacting", total=len(TABLES))
             done = keep_up(
                 context.lake,

@@ -15,8 +15,9 @@ from arauto.cli.pipeline.common import (
     read_config,
     starting_spark,
 )
-from arauto.cli.printable import printable
+from arauto.config.addresses import upkeep_dir
 from arauto.names import check_hub
+from arauto.printable import printable
 
 __all__ = ["erase"]
 
@@ -45,12 +46,14 @@ def erase(
     settings = read_config(config, data_dir)
     if not yes:
         typer.confirm(f"Erase user {printable(user)} of hub {hub} for ever?", abort=True, err=True)
-    with starting_spark(settings, "arauto-erase", console, master=master) as context:
+    with starting_spark(
+        settings, "arauto-erase", console, master=master, alone=upkeep_dir(settings)
+    ) as context:
         from arauto.pipeline.lake.erase import TABLES_OF_USERS, erase_user
-        from arauto.pipeline.upkeep import only_upkeep, settled, stays
+        from arauto.pipeline.upkeep import settled, stays
 
         lake = context.lake
-        with settled(lake, wait_s=_CATCH_UP_S), only_upkeep(lake), progress_bar(console) as bar:
+        with settled(lake, wait_s=_CATCH_UP_S), progress_bar(console) as bar:
             task = bar.add_task("erasing", total=len(TABLES_OF_USERS))
             done = erase_user(
                 lake, hub, user, stays(lake, "journal"), on_table=lambda _: bar.advance(task)

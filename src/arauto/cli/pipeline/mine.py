@@ -17,9 +17,9 @@ from arauto.cli.pipeline.common import (
     read_config,
     starting_spark,
 )
-from arauto.cli.printable import printable
 from arauto.errors import ArautoError, Code
 from arauto.names import check_channel, check_hub
+from arauto.printable import printable
 
 if TYPE_CHECKING:
     from arauto.config.schema import Config

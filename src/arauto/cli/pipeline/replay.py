@@ -21,7 +21,6 @@ from arauto.cli.pipeline.common import (
     read_config,
     starting_spark,
 )
-from arauto.cli.printable import printable
 from arauto.config.addresses import admin_url, lake_dir
 from arauto.config.schema import Config
 from arauto.errors import ArautoError, Code
@@ -29,6 +28,7 @@ from arauto.pipeline.node_api import NodeApi
 from arauto.pipeline.replay.engine import Limits, limits_for
 from arauto.pipeline.replay.progress import Progress, ProgressFile, open_progress
 from arauto.pipeline.replay.spec import RATE_MAX, TARGET, ReplaySpec, check_spec
+from arauto.printable import printable
 
 if TYPE_CHECKING:
     from arauto.pipeline.context import Context

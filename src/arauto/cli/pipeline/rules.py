@@ -20,7 +20,6 @@ from arauto.cli.pipeline.common import (
     read_config,
     starting_spark,
 )
-from arauto.cli.printable import printable
 from arauto.config.addresses import admin_url
 from arauto.correlation.compiler import compile_rule
 from arauto.correlation.document import FILE_BYTES_MAX, load_rules
@@ -28,6 +27,7 @@ from arauto.correlation.rule import Rule
 from arauto.errors import ArautoError, Code
 from arauto.names import check_hub
 from arauto.pipeline.node_api import NodeApi
+from arauto.printable import printable
 
 if TYPE_CHECKING:
     from arauto.correlation.program import Program

@@ -49,7 +49,7 @@ def run(
 
     Example: arauto pipeline run --config config.yaml
 
-    Exit code 0: stopped as asked. 1: could not start.
+    Exit code 0: stopped as asked. 1: could not start, or Spark has ended by itself.
     """
     console = errors()
     settings = read_config(config, data_dir)
@@ -58,25 +58,31 @@ def run(
         format="console" if console.is_terminal else settings.debug.format,
         secrets=secret_values(settings),
     )
-    with starting_spark(settings, "arauto-pipeline", console, master=master) as context:
+    with starting_spark(
+        settings,
+        "arauto-pipeline",
+        console,
+        master=master,
+        alone=lake_dir(settings),
+        unattended=True,
+    ) as context:
         # Only now: they need Spark to be there.
-        from arauto.pipeline.context import only_writer
         from arauto.pipeline.metrics import PipelineMetrics
         from arauto.pipeline.runner import Pipeline
 
         metrics = PipelineMetrics()
-        with only_writer(lake_dir(settings)):
-            pipeline = Pipeline(context, settings.admin.token, metrics)
-            _introduce(console, settings)
-            if settings.pipeline.metrics_port:
-                metrics.serve(settings.pipeline.metrics_host, settings.pipeline.metrics_port)
-            pipeline.start()
-            try:
-                asked = _stop_asked(seconds, os.getppid() if with_parent else 0)
-                _wait(console, pipeline, metrics, asked)
-            finally:
-                with console.status("stopping after the batches that run …"):
-                    pipeline.stop()
+        pipeline = Pipeline(context, settings.admin.token, metrics)
+        _introduce(console, settings)
+        if settings.pipeline.metrics_port:
+            metrics.serve(settings.pipeline.metrics_host, settings.pipeline.metrics_port)
+        asked = _stop_asked(seconds, os.getppid() if with_parent else 0)
+        pipeline.start(on_ended=asked.set)
+        try:
+            _wait(console, pipeline, metrics, asked)
+        finally:
+            with console.status("stopping after the batches that run …"):
+                pipeline.stop()
+        pipeline.check()
     console.print(Text("stopped", style="dim"))
 
 

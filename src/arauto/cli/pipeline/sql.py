@@ -17,7 +17,7 @@ from arauto.cli.pipeline.common import (
     read_config,
     starting_spark,
 )
-from arauto.cli.printable import printable
+from arauto.printable import printable
 
 if TYPE_CHECKING:
     from arauto.pipeline.sql.run import Answer

@@ -7,7 +7,9 @@ table has its own place, so none waits for another.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
+import structlog
 from pyspark.sql import DataFrame
 
 from arauto.pipeline.archive.silver import KINDS_OF, SILVER, quarantine
@@ -15,7 +17,9 @@ from arauto.pipeline.lake.manifest import FileEntry, State
 from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.rollup.partial import ROLLUP_KINDS, partial_rollups
 
-__all__ = ["DERIVED", "QUERY", "Derived", "follow", "pending", "untaken"]
+__all__ = ["DERIVED", "QUERY", "Derived", "follow", "follow_all", "pending", "untaken"]
+
+_log = structlog.get_logger(__name__)
 
 QUERY = "journal"
 #: Rows taken in one step while catching up, about; bounds one step's time.
@@ -72,6 +76,27 @@ def follow(lake: Lake, name: str) -> int:
         frame = derived.make(bronze.read_files(files))
         table.append(frame, query=QUERY, batch_id=last)
         rows += sum(file.rows for file in files)
+
+
+def follow_all(lake: Lake, on_table: Callable[[str, Callable[[], int]], object]) -> None:
+    """Bring every derived table up to date; one that fails never holds the next one back.
+
+    Args:
+        lake: the lake.
+        on_table: given each table's name and the work, which it is to call once.
+
+    Raises:
+        Exception: what the first table failed with, after all others have had their turn.
+    """
+    failed: Exception | None = None
+    for name in DERIVED:
+        try:
+            on_table(name, partial(follow, lake, name))
+        except Exception as error:
+            _log.error("a table could not follow the journal", table=name, error=str(error)[:500])
+            failed = failed or error
+    if failed is not None:
+        raise failed
 
 
 def untaken(lake: Lake) -> frozenset[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from arauto.pipeline.details import is_odd
 from arauto.pipeline.payload import is_json, text_of
 from arauto.storage.base import Kind
 
@@ -140,6 +141,7 @@ def quarantine(bronze: DataFrame) -> DataFrame:
         .when(says_json & not_json, "content type is JSON, but the payload is not JSON")
         .when(detailed & not_json, "the details are not JSON")
         .when(detailed & ~text.rlike(_OBJECT), "the details are not an object")
+        .when(is_odd(kind, F.col("ts"), text), "a number of the details is out of range")
     )
     return bronze.withColumn("reason", reason).where(F.col("reason").isNotNull())
 
@@ -149,9 +151,10 @@ def _detailed(bronze: DataFrame, kind: Kind, shape: str) -> DataFrame:
     rows = bronze.where(F.col("kind") == int(kind))
     text = text_of(F.col("payload"))
     # Fields of the wrong type become null; the rest of the row stays. What is no object at all would become
-    # a row of nulls, and is left to quarantine.
+    # a row of nulls, and what holds an absurd number would end the whole batch: both are left to quarantine.
     details = F.from_json(text, shape, {"mode": "PERMISSIVE"})
-    return rows.where(is_json(text) & text.rlike(_OBJECT)).withColumn("details", details)
+    good = is_json(text) & text.rlike(_OBJECT) & ~is_odd(F.col("kind"), F.col("ts"), text)
+    return rows.where(good).withColumn("details", details)
 
 
 def _snake(name: str) -> str:

@@ -1,9 +1,11 @@
 """Erases what is known of a user of a hub, for ever.
 
 Rows of the journal stay as places: node, seq, time, hub and kind, so that counts still add up; all else of
-them goes. Rows of the typed tables go altogether. Files that held them are deleted at once.
+them goes. Rows of the typed tables go altogether. Files that held them are deleted at once. Rules that run
+read of it in a list (`erasures.py`), and forget.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,6 +14,7 @@ from pyspark.sql import functions as F
 
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.lake.compact import Keep
+from arauto.pipeline.lake.erasures import note_erasure
 from arauto.pipeline.lake.manifest import FileEntry, select
 from arauto.pipeline.lake.table import Lake, Table
 from arauto.pipeline.schemas import TABLES
@@ -76,6 +79,8 @@ def erase_user(
     """
     if not user:
         raise ArautoError(Code.BAD_FIELD, "name the user to erase", field="user")
+    # Before all else, so that rules forget even if the rest is interrupted.
+    note_erasure(lake.root, hub, user, time.time_ns() // 1_000_000)
     # The journal first: what is derived from it later can then no longer name the user.
     done = []
     for name in TABLES_OF_USERS:

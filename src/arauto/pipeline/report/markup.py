@@ -2,6 +2,8 @@
 
 from html import escape
 
+from arauto.printable import printable
+
 __all__ = ["Markup", "el", "joined"]
 
 _VOID = frozenset({"br", "col", "line", "meta", "path", "rect", "circle"})
@@ -14,12 +16,13 @@ class Markup(str):
 
 
 def el(name: str, /, *children: str, **attributes: str | int | float | None) -> Markup:
-    """An element. Children that are not markup are escaped; so is every attribute.
+    """An element. Children that are not markup are escaped, and so is every attribute: what would act on the
+    page as HTML, and what would turn the text around or hide it.
 
     `class_` is written `class`, `aria_label` is `aria-label`; an attribute that is None is left out.
     """
     said = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{escape(printable(str(value)))}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -30,4 +33,4 @@ def el(name: str, /, *children: str, **attributes: str | int | float | None) -> 
 
 def joined(*children: str) -> Markup:
     """Children after one another."""
-    return Markup("".join(c if isinstance(c, Markup) else escape(c) for c in children))
+    return Markup("".join(c if isinstance(c, Markup) else escape(printable(c)) for c in children))

@@ -29,6 +29,7 @@ class Totals:
     messages_out: int = 0
     """Delivered to subscribers."""
     bytes_in: int = 0
+    """Of the requests that were read; where counters are missing, of the messages that were stored."""
     bytes_out: int = 0
     published: int = 0
     refused: int = 0

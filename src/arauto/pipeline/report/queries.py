@@ -183,7 +183,7 @@ class _Source:
             # Counters come when their interval is over, and not at all from a node that was killed.
             messages_in=max(sum(self.publishes(self.to_ms).values()), row["published"]),
             messages_out=row["deliveries"],
-            bytes_in=row["bytes_in"],
+            bytes_in=max(row["bytes_in"], row["published_bytes"]),
             bytes_out=row["bytes_out"],
             published=row["published"],
             refused=row["refused"],
@@ -216,7 +216,7 @@ def _points(source: _Source, step: Step) -> tuple[Point, ...]:
                 start_ms=row["start_ms"],
                 messages_in=max(publishes.get(row["start_ms"], 0), row["published"]),
                 messages_out=row["deliveries"],
-                bytes_in=row["bytes_in"],
+                bytes_in=max(row["bytes_in"], row["published_bytes"]),
                 bytes_out=row["bytes_out"],
                 sessions=row["sessions_peak"],
                 refused=row["refused"],

@@ -7,6 +7,7 @@ comes late needs nothing special: its batch adds another partial row to an old w
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from arauto.pipeline.details import is_odd
 from arauto.pipeline.payload import text_of
 from arauto.pipeline.schemas import TABLES
 from arauto.storage.base import Kind
@@ -46,6 +47,7 @@ _DETAILS = (
     "total struct<messagesIn: long, messagesOut: long, bytesIn: long, bytesOut: long, deliveries: long, "
     "dropped: long>"
 )
+_SKETCHES = ("channel_sketch", "user_sketch")
 _NAMES = tuple(TABLES["rollup_5m"].columns.names)
 
 
@@ -57,6 +59,9 @@ def partial_rollups(rows: DataFrame) -> DataFrame:
     spread = by_hub.withColumn("own_hub", F.col("hub")).withColumn("hub", of_hubs)
     is_own = F.col("hub") == F.col("own_hub")
     kept = {name: F.when(is_own, F.col(name)) for name in (*_COUNTED, *GAUGES)}
+    # Equal names in two hubs are two channels, and two users: over all hubs they go by hub and name.
+    for name in _SKETCHES:
+        kept[name] = F.when(F.col("hub") == ALL_HUBS, F.col(f"all_{name}")).otherwise(F.col(name))
     return spread.withColumns(kept).groupBy("start", "hub", "node").agg(*merging()).select(*_NAMES)
 
 
@@ -64,7 +69,9 @@ def _valued(rows: DataFrame) -> DataFrame:
     """Each row with its window and what it adds to it; null where it adds nothing."""
     kind = F.col("kind")
     detailed = kind.isin(int(Kind.SESSION_END), int(Kind.ERROR), int(Kind.COUNTERS))
-    details = F.from_json(F.when(detailed, text_of(F.col("payload"))), _DETAILS)
+    text = F.when(detailed, text_of(F.col("payload")))
+    # A row in quarantine for its numbers counts as a row, and adds none of them.
+    details = F.from_json(F.when(~is_odd(kind, F.col("ts"), text), text), _DETAILS)
     return (
         rows.where(kind.isin(*ROLLUP_KINDS))
         .withColumn("d", details)
@@ -105,7 +112,14 @@ def _counting() -> list[Column]:
         F.kll_sketch_agg_bigint("d.durationMs").alias("durations"),
         F.hll_sketch_agg("channel").alias("channel_sketch"),
         F.hll_sketch_agg("user").alias("user_sketch"),
+        F.hll_sketch_agg(_with_hub("channel")).alias("all_channel_sketch"),
+        F.hll_sketch_agg(_with_hub("user")).alias("all_user_sketch"),
     ]
+
+
+def _with_hub(name: str) -> Column:
+    # No name of a hub holds a line break, so no two pairs become the same text.
+    return F.concat(F.col("hub"), F.lit("\n"), F.col(name))
 
 
 def _window(at: Column) -> Column:

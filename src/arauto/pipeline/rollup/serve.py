@@ -25,6 +25,7 @@ from arauto.pipeline.archive.follow import pending
 from arauto.pipeline.lake.retention import cutoff_ms
 from arauto.pipeline.lake.table import Lake, Table
 from arauto.pipeline.node_api import NodeApi, Outgoing
+from arauto.pipeline.node_wire import OF_ONE_HUB
 from arauto.pipeline.rollup.merge import PERIODS_MS, merge_rollups
 from arauto.pipeline.rollup.partial import ALL_HUBS
 
@@ -53,8 +54,6 @@ _AHEAD_MAX_MS = 86_400_000
 
 #: Refusals of a request with rows that are about some of the rows.
 _ABOUT_ROWS = frozenset({Code.BAD_FIELD, Code.BAD_HUB_NAME})
-#: May pass, but not for the other hubs' sake: a hub may be at its quota for good.
-_OF_ONE_HUB = frozenset({Code.HUB_RATE_LIMITED, Code.TOO_MANY_CHANNELS, Code.HUB_CLOSED})
 #: Will not pass by itself, and is the same for every hub.
 _OF_ALL_HUBS = frozenset({Code.ADMIN_DENIED, Code.BAD_CONFIG})
 
@@ -230,7 +229,8 @@ def publish(
     for hub, rows in by_hub.items():
         where = destination.system_hub if hub == ALL_HUBS else hub
         try:
-            outcomes = api.publish(where, messages_of(rows, destination.channel, commit))
+            messages = messages_of(rows, destination.channel, commit)
+            outcomes = api.publish(where, messages, wait_for_hub=False)
             for outcome in outcomes:
                 if outcome.error is not None:
                     raise outcome.error
@@ -243,7 +243,7 @@ def publish(
 
 def _stops(error: ArautoError) -> bool:
     """Whether other hubs need not be tried."""
-    if error.code in _OF_ONE_HUB:
+    if error.code in OF_ONE_HUB:
         return False
     return error.retryable or error.code in _OF_ALL_HUBS
 

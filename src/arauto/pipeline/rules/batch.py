@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame
 from arauto.correlation.matcher import advance
 from arauto.correlation.matches import event_match
 from arauto.correlation.program import Event, Match, Program
-from arauto.pipeline.rules.compile import events, packed
+from arauto.pipeline.rules.carried import Carried
+from arauto.pipeline.rules.events import counted_events, happened, packed_events
 from arauto.pipeline.rules.output import MATCHES, arrow_matches, match_row
 from arauto.pipeline.rules.packing import split_subject, unpack
 from arauto.pipeline.rules.stream import COUNTS, RULES, by_query
@@ -36,28 +37,29 @@ def matches_batch(rows: DataFrame, programs: Iterable[Program], *, until_ms: int
         ArautoError: BAD_RULE if there are too many rules.
     """
     chosen = by_query(programs)
-    windowed, others = chosen[COUNTS], chosen[RULES]
+    windowed, others = Carried(chosen[COUNTS]), Carried(chosen[RULES])
     # An event at `until_ms` may still have others at the same time to come.
     past = rows.where(F.unix_millis("ts") < until_ms)
-    ended = totals(events(past, windowed)).where(F.col("end_ms") <= until_ms)
+    ended = totals(happened(counted_events(past, windowed))).where(F.col("end_ms") <= until_ms)
     ordered = (
-        packed(events(past, others))
+        happened(packed_events(past, others))
         .repartition("subject")
         .sortWithinPartitions("subject", "ms", "node", "seq")
         .select("subject", "packed")
     )
 
     def match(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        programs = others.programs
         for subject, found in groupby(_rows(batches), key=itemgetter(0)):
             ref, key = split_subject(subject)
-            ordered_events = (unpack(text)[0] for _, text in found)
-            made = _matches(others[ref], key, ordered_events, until_ms)
-            yield from _batched(others[ref], made)
+            ordered_events = (unpack(packed)[0] for _, packed in found)
+            made = _matches(programs[ref], key, ordered_events, until_ms)
+            yield from _batched(programs[ref], made)
 
     return totals_matches(ended, windowed).union(ordered.mapInArrow(match, MATCHES))
 
 
-def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str]]:
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, bytes]]:
     for batch in batches:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 

@@ -5,13 +5,12 @@ that was interrupted anywhere is simply done again. One job does it all, since a
 job before it: rows are published and written as they pass.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
-import pyspark.sql.functions as F
 import structlog
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import DataFrame
@@ -33,19 +32,23 @@ _HEADERS = "headers"
 _MESSAGE = ["hub", "channel", "payload", "id", _HEADERS]
 
 
-def marked(matches: DataFrame, programs: Iterable[Program]) -> DataFrame:
-    """Matches with the headers of their messages.
+def marked(matches: pa.RecordBatch, second_hand: frozenset[str]) -> pa.RecordBatch:
+    """Matches as messages, with their headers.
 
     A rule that looks at messages of the pipeline marks what it makes of them as second-hand, and no
     rule looks at those: rules can build on others, and cannot feed themselves.
+
+    Args:
+        matches: rows of the table `matches`.
+        second_hand: references of rules that look at messages of the pipeline.
     """
-    second_hand = [program.ref for program in programs if program.include_pipeline]
-    ref = F.concat_ws("", F.col("hub"), F.lit("/"), F.col("rule"), F.lit("@"), F.col("version"))
-    mark = F.create_map(F.lit("x-rule"), ref)
-    if second_hand:
-        hops = F.create_map(F.lit("x-rule"), ref, F.lit("x-hops"), F.lit("1"))
-        mark = F.when(ref.isin(*second_hand), hops).otherwise(mark)
-    return matches.select(*MATCHES.names, mark.alias(_HEADERS))
+    headers = []
+    for row in matches.select(["hub", "rule", "version"]).to_pylist():
+        ref = f"{row['hub']}/{row['rule']}@{row['version']}"
+        hops = [("x-hops", "1")] if ref in second_hand else []
+        headers.append([("x-rule", ref), *hops])
+    made = pa.array(headers, type=pa.map_(pa.string(), pa.string()))
+    return matches.append_column(_HEADERS, made).select(_MESSAGE)
 
 
 @dataclass
@@ -83,6 +86,8 @@ class Delivery:
     programs: tuple[Program, ...]
     checkpoint: Path
     """Of the query: its batches are known by it."""
+    on_left_out: Callable[[int], None] = lambda _alerts: None
+    """Told how many alerts a batch did not publish, because their own hub took no more just then."""
     _outcome: Accumulator[Outcome] | None = None
     """Reused: PySpark keeps every accumulator for ever."""
 
@@ -93,17 +98,18 @@ class Delivery:
         outcome = self._outcome
         outcome.value = Outcome()
         options = replace(self.sink, content_type=JSON)
+        second_hand = frozenset(each.ref for each in self.programs if each.include_pipeline)
 
         def publish(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             mine = Outcome()
-            with Publisher(options, mine.published) as publisher:
+            with Publisher(options, mine.published, wait_for_hubs=False) as publisher:
                 for batch in batches:
                     found = _matches_of(batch, mine)
-                    publisher.publish(found.select(_MESSAGE))
-                    yield found.select(MATCHES.names)
+                    publisher.publish(marked(found, second_hand))
+                    yield found
             outcome.add(mine)
 
-        passed = marked(matches, self.programs).mapInArrow(publish, MATCHES)
+        passed = matches.mapInArrow(publish, MATCHES)
         name = batches_of(self.query, self.checkpoint)
         if self.table.is_committed(name, batch_id):
             # The table has them; the frame is evaluated all the same, since the rules' memory is made by it.
@@ -115,6 +121,7 @@ class Delivery:
             else:
                 written.discard()
         _tell(outcome.value)
+        self.on_left_out(sum(outcome.value.published.left_out.values()))
 
 
 def _matches_of(batch: pa.RecordBatch, outcome: Outcome) -> pa.RecordBatch:
@@ -134,6 +141,12 @@ def _tell(outcome: Outcome) -> None:
             events=events,
         )
     counts = outcome.published
+    for hub, alerts in sorted(counts.left_out.items()):
+        _log.warning(
+            "alerts were not published: their hub takes no more just now; the table matches has them",
+            hub=hub,
+            alerts=alerts,
+        )
     if counts.refused or counts.looped:
         _log.warning(
             "matches were refused",

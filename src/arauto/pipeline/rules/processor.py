@@ -5,7 +5,7 @@ whatever the number of events. The matcher decides everything; this only brings 
 and a timer.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -20,6 +20,7 @@ from pyspark.sql.streaming.stateful_processor import (
 from arauto.correlation.matcher import advance
 from arauto.correlation.matches import event_match
 from arauto.correlation.program import Event, Match, Program
+from arauto.pipeline.rules.carried import Carried
 from arauto.pipeline.rules.output import dropped_row, match_row
 from arauto.pipeline.rules.packing import split_subject, unpack
 
@@ -37,14 +38,15 @@ class RuleProcessor(StatefulProcessor):
     """Serves all rules: the subject says which rule it is, and which key.
 
     Args:
-        programs: the rules, by the name of their state.
+        rules: the rules, by the name of their state.
     """
 
-    def __init__(self, programs: Mapping[str, Program]) -> None:
-        self._programs = dict(programs)
+    def __init__(self, rules: Carried) -> None:
+        self._rules = rules
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
+        self._programs = self._rules.programs
         self._state = handle.getValueState(STATE_NAME, STATE_SCHEMA)
 
     def handleInputRows(
@@ -62,7 +64,7 @@ class RuleProcessor(StatefulProcessor):
         events: list[Event] = []
         settled_ms = 0
         for row in rows:
-            event, settled_ms = unpack(row[1])
+            event, settled_ms = unpack(bytes(row[1]))
             events.append(event)
         if program.path == "stateless":
             fired = [event_match(program, subject_key, event) for event in events if event.bits & 1]

@@ -13,8 +13,10 @@ from arauto.config.addresses import admin_url
 from arauto.errors import ArautoError
 from arauto.pipeline.context import Context
 from arauto.pipeline.feed import journal_stream, journal_url
+from arauto.pipeline.lake.erasures import read_erasures
 from arauto.pipeline.node_api import NodeApi
 from arauto.pipeline.rules.deliver import Delivery
+from arauto.pipeline.rules.forget import forgetting, without_erased
 from arauto.pipeline.rules.registry import RuleSet, kinds_of, rule_set
 from arauto.pipeline.rules.reload import Watch, look, restarted
 from arauto.pipeline.rules.stream import PLAN_VERSION, RULES, by_query, start_query
@@ -41,6 +43,7 @@ class RuleQuery:
         token: the node's admin token.
         segments: where rows are that have left the journal.
         on_rules: told the rules each time the query starts.
+        on_left_out: told how many alerts were not published, because their hub took no more.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class RuleQuery:
         token: str,
         segments: Path,
         on_rules: Callable[[str, int], None],
+        on_left_out: Callable[[int], None] = lambda _alerts: None,
     ) -> None:
         self._name = name
         self._context = context
@@ -58,6 +62,7 @@ class RuleQuery:
         self._token = token
         self._segments = segments
         self._on_rules = on_rules
+        self._on_left_out = on_left_out
         self._checkpoint = context.lake.checkpoint(name, PLAN_VERSION)
         self._rules: RuleSet | None = None
 
@@ -81,7 +86,7 @@ class RuleQuery:
 
     def _fetch(self, api: NodeApi) -> RuleSet:
         try:
-            return rule_set(api.correlations())
+            return forgetting(rule_set(api.correlations()), read_erasures(self._context.lake.root))
         except ArautoError as error:
             if self._rules is None:
                 raise
@@ -107,7 +112,7 @@ class RuleQuery:
                 shutil.rmtree(self._checkpoint, ignore_errors=True)
             return None
         context = self._context
-        source = journal_stream(
+        rows = journal_stream(
             context.spark,
             journal_url(context.config),
             self._segments,
@@ -117,6 +122,7 @@ class RuleQuery:
             idle_s=_IDLE_S,
             settled=True,
         )
+        source = without_erased(rows, read_erasures(context.lake.root))
         sink = SinkOptions(url=self._url, token=self._token, refused_max=_REFUSED_MAX)
         table = context.lake.table("matches")
         return start_query(
@@ -125,7 +131,14 @@ class RuleQuery:
             self._name,
             programs,
             self._checkpoint,
-            Delivery(self._name, table, sink, tuple(programs.values()), self._checkpoint),
+            Delivery(
+                self._name,
+                table,
+                sink,
+                tuple(programs.values()),
+                self._checkpoint,
+                self._on_left_out,
+            ),
             interval_s=self._settings.rules_interval_s,
             watermark_s=self._settings.watermark_s,
         )

@@ -1,9 +1,9 @@
 """The rules' queries: journal rows in, matches out, for all rules of all hubs.
 
-There are two, each with a plan of one shape whatever the rules are: `counts` is one aggregation for rules
-that count within windows, `rules` one `transformWithState` for all others. So a query whose rules changed
-starts from the checkpoint of the one before, and each rule that did not change goes on where it was. A
-query without rules does not run, and costs nothing.
+There are two, each with the same plan whatever the rules are, since they are data to the Python that looks at
+rows: `counts` is one aggregation for rules that count within windows, `rules` one `transformWithState`
+for all others. So a query whose rules changed starts from the checkpoint of the one before, and each rule
+that did not change goes on where it was. A query without rules does not run, and costs nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from arauto.correlation.program import Program
-from arauto.pipeline.rules.compile import by_ref, events, packed, takes_window
+from arauto.pipeline.rules.carried import Carried
+from arauto.pipeline.rules.compile import by_ref, takes_window
+from arauto.pipeline.rules.events import counted_events, happened, packed_events
 from arauto.pipeline.rules.moved import settle
 from arauto.pipeline.rules.output import MATCHES
 from arauto.pipeline.rules.processor import RuleProcessor
@@ -67,8 +69,9 @@ def start_query(
         watermark_s: how late a row may come.
         available_now: end when all that is there has been read.
     """
-    rows = source.withWatermark("ts", f"{round(watermark_s * 1_000)} milliseconds")
-    found = _counted(rows, programs) if query == COUNTS else _matched(rows, programs)
+    delay = f"{round(watermark_s * 1_000)} milliseconds"
+    rules = Carried(programs)
+    found = _counted(source, rules, delay) if query == COUNTS else _matched(source, rules, delay)
     settle(checkpoint)
     # Queries of one driver share its cores by pools; the name of this thread's pool goes to the query.
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
@@ -86,15 +89,17 @@ def start_query(
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
 
 
-def _counted(rows: DataFrame, programs: Mapping[str, Program]) -> DataFrame:
-    return totals_matches(totals(events(rows, programs)), programs)
+def _counted(rows: DataFrame, rules: Carried, delay: str) -> DataFrame:
+    found = counted_events(rows, rules).withWatermark("ts", delay)
+    return totals_matches(totals(happened(found)), rules)
 
 
-def _matched(rows: DataFrame, programs: Mapping[str, Program]) -> DataFrame:
+def _matched(rows: DataFrame, rules: Carried, delay: str) -> DataFrame:
+    found = packed_events(rows, rules).withWatermark("ts", delay)
     matched = (
-        packed(events(rows, programs))
+        happened(found)
         .select("subject", "packed")
         .groupBy("subject")
-        .transformWithState(RuleProcessor(programs), MATCHES, "Append", "EventTime")
+        .transformWithState(RuleProcessor(rules), MATCHES, "Append", "EventTime")
     )
     return matched.select(*MATCHES.names)

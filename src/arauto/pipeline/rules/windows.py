@@ -1,4 +1,4 @@
-"""Rules that count within windows, in SQL: windows of all lengths in one aggregation, without Python per row.
+"""Rules that count within windows: windows of all lengths in one aggregation of Spark.
 
 Spark's own `window` takes one length for all rows. Here every row brings its rule's length: it is
 put into the window (or, if windows overlap, windows) that hold it, and grouped by the window's *end*. The end
@@ -13,8 +13,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyspark.sql.functions as F
 from pyspark.sql import DataFrame
 
-from arauto.correlation.program import Program
 from arauto.correlation.windows import Totals, totals_match
+from arauto.pipeline.rules.carried import Carried
 from arauto.pipeline.rules.output import MATCHES, arrow_matches, match_row
 
 __all__ = ["totals", "totals_matches"]
@@ -35,8 +35,8 @@ def totals(events: DataFrame) -> DataFrame:
         F.explode(starts).alias("start_ms"),
         "length_ms",
         F.struct("ms", "node", "seq").alias("place"),
-        F.get("nums", F.lit(0)).alias("number"),
-        F.get("texts", F.lit(0)).alias("word"),
+        "number",
+        "present",
     )
     ending = placed.select(
         "rule_ref",
@@ -47,7 +47,7 @@ def totals(events: DataFrame) -> DataFrame:
         "length_ms",
         "place",
         "number",
-        F.coalesce(F.col("number").cast("string"), F.col("word")).alias("value"),
+        F.when(F.col("present"), "").alias("value"),
     )
     grouped = ending.groupBy("rule_ref", "key", "length_ms", "ending").agg(
         F.count(F.lit(1)).alias("count"),
@@ -75,13 +75,11 @@ def totals(events: DataFrame) -> DataFrame:
     )
 
 
-def totals_matches(found: DataFrame, programs: Mapping[str, Program]) -> DataFrame:
-    """The matches among windows. What plainly does not match never reaches Python."""
-    worth = F.lit(False)
-    for ref, program in programs.items():
-        worth = worth | ((F.col("rule_ref") == ref) & F.expr(program.when_sql or "true"))
+def totals_matches(found: DataFrame, rules: Carried) -> DataFrame:
+    """The matches among windows."""
 
     def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        programs = rules.programs
         for batch in batches:
             rows = []
             for row in batch.to_pylist():
@@ -94,7 +92,7 @@ def totals_matches(found: DataFrame, programs: Mapping[str, Program]) -> DataFra
                     rows.append(match_row(program, match))
             yield arrow_matches(rows)
 
-    return found.where(worth).mapInArrow(judge, MATCHES)
+    return found.mapInArrow(judge, MATCHES)
 
 
 def _totals(row: Mapping[str, Any]) -> Totals:

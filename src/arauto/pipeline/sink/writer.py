@@ -7,7 +7,7 @@ node remembers. `commit` only counts.
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.node_api import NodeApi, Outcome, Outgoing, Retry
+from arauto.pipeline.node_wire import OF_ONE_HUB
 from arauto.pipeline.sink.options import SinkOptions, check_columns
 from arauto.pipeline.sink.rows import LoopError, rows_of, to_message
 
@@ -46,6 +47,8 @@ class Counts(WriterCommitMessage):
     looped: int = 0
     """Left out, since they had come through the pipeline too often."""
     first_refusal: str = ""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """By hub: rows that it took no more of just then, while other hubs were not to wait for it."""
 
     def add(self, more: "Counts") -> None:
         self.published += more.published
@@ -53,6 +56,8 @@ class Counts(WriterCommitMessage):
         self.refused += more.refused
         self.looped += more.looped
         self.first_refusal = self.first_refusal or more.first_refusal
+        for hub, rows in more.left_out.items():
+            self.left_out[hub] = self.left_out.get(hub, 0) + rows
 
     def refuse(self, hub: str, channel: str, error: ArautoError) -> None:
         self.refused += 1
@@ -78,11 +83,15 @@ class Publisher:
     Args:
         options: the sink's.
         counts: told what became of the rows.
+        wait_for_hubs: False = what only one hub suffers, such as a quota that is used up, is left out and
+            counted. Otherwise it is tried again, and in the end fails the query, which is right for
+            a query of one tenant and wrong for one that serves them all.
     """
 
-    def __init__(self, options: SinkOptions, counts: Counts) -> None:
+    def __init__(self, options: SinkOptions, counts: Counts, *, wait_for_hubs: bool = True) -> None:
         self._options = options
         self._counts = counts
+        self._wait_for_hubs = wait_for_hubs
         self._api: NodeApi | None = None
 
     def __enter__(self) -> "Publisher":
@@ -104,10 +113,40 @@ class Publisher:
         if self._api is None:
             retry = Retry(attempts_max=_ATTEMPTS_MAX, total_s=self._options.retry_s)
             self._api = NodeApi(self._options.url, self._options.token, retry=retry)
+        failure: ArautoError | None = None
         for hub, messages in _by_hub(batch, self._options, self._counts).items():
-            _publish(self._api, hub, messages, self._counts)
+            try:
+                self._publish(self._api, hub, messages)
+            except ArautoError as error:
+                if error.code not in OF_ONE_HUB:
+                    raise
+                # The next attempt begins with the same hubs: those behind this one get theirs now.
+                failure = failure or error
             self._counts.check(self._options.refused_max)
+        if failure is not None:
+            raise failure
         self._counts.check(self._options.refused_max)
+
+    def _publish(self, api: NodeApi, hub: str, messages: list[Outgoing]) -> None:
+        counts = self._counts
+        try:
+            outcomes = api.publish(hub, messages, wait_for_hub=self._wait_for_hubs)
+        except ArautoError as refusal:
+            if refusal.code not in _ABOUT_HUB:
+                raise
+            outcomes = [Outcome(refusal)] * len(messages)
+        for message, outcome in zip(messages, outcomes, strict=True):
+            error = outcome.error
+            if error is None:
+                counts.published += not outcome.duplicate
+                counts.repeated += outcome.duplicate
+            elif error.code in OF_ONE_HUB and not self._wait_for_hubs:
+                counts.left_out[hub] = counts.left_out.get(hub, 0) + 1
+            elif error.retryable:
+                # Not the row's fault: the whole batch is to be tried again.
+                raise error
+            else:
+                counts.refuse(hub, message.channel, error)
 
 
 def _by_hub(
@@ -125,24 +164,6 @@ def _by_hub(
         else:
             found.setdefault(hub, []).append(message)
     return found
-
-
-def _publish(api: NodeApi, hub: str, messages: list[Outgoing], counts: Counts) -> None:
-    try:
-        outcomes = api.publish(hub, messages)
-    except ArautoError as error:
-        if error.code not in _ABOUT_HUB:
-            raise
-        outcomes = [Outcome(error)] * len(messages)
-    for message, outcome in zip(messages, outcomes, strict=True):
-        if outcome.error is None:
-            counts.published += not outcome.duplicate
-            counts.repeated += outcome.duplicate
-        elif outcome.error.retryable:
-            # Not the row's fault: the whole batch is to be tried again.
-            raise outcome.error
-        else:
-            counts.refuse(hub, message.channel, outcome.error)
 
 
 class _Writing:

@@ -1,7 +1,7 @@
 """Reads ranges of a journal as Arrow batches: from the database, or from segments for what has left it."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,14 @@ from arauto.storage import segments
 from arauto.storage.arrow_rows import SCHEMA, columns_of
 from arauto.storage.base import Kind
 from arauto.storage.export_source import JournalSource, open_source
+from arauto.storage.incarnation import INCARNATIONS, first_seq_of, node_of, stretches
 from arauto.storage.sql.rows import SELECT_ROWS, entry_of
 
 __all__ = ["SPARK_SCHEMA", "Journal"]
 
 _BATCH_ROWS = 4_096
 _PLACES = """
-    SELECT name, trimmed_seq, coalesce((SELECT max(seq) FROM journal j WHERE j.node = p.node), 0)
+    SELECT node, name, trimmed_seq, coalesce((SELECT max(seq) FROM journal j WHERE j.node = p.node), 0)
     FROM journal_partition p ORDER BY name"""
 _TRIMMED = "SELECT node, trimmed_seq FROM journal_partition WHERE name = $1"
 _NEWS = """
@@ -56,17 +57,23 @@ class Journal:
         self._kinds = kinds
 
     def places(self) -> dict[str, Place]:
-        """What each node's partition holds now."""
-        return {
-            name: Place(trimmed, max(trimmed, last))
-            for name, trimmed, last in self._source.fetch(_PLACES)
-        }
+        """What each node's partition holds now, by incarnation."""
+        found = {}
+        for number, name, trimmed, last in self._source.fetch(_PLACES):
+            lives = self._source.fetch(INCARNATIONS, number)
+            for stretch in stretches(name, lives, max(trimmed, last)):
+                gone = min(max(trimmed, stretch.first - 1), stretch.last)
+                found[stretch.partition] = Place(gone, stretch.last, stretch.is_over)
+        return found
 
     def has_news(self, start: Offsets) -> bool:
         """Whether there is a row of the wanted kinds after these offsets that is more than a heartbeat."""
         beat = int(Kind.HEARTBEAT)
-        for node in self.places():
-            after = start.get(node, 0)
+        for partition, place in self.places().items():
+            after = start.get(partition, first_seq_of(partition) - 1)
+            if place.is_over and after >= place.last:
+                continue  # what follows is another's
+            node = node_of(partition)
             if self._kinds:
                 for kind in self._kinds - {beat}:
                     if self._source.fetch(_OF_KIND, node, after, kind)[0][0]:
@@ -81,11 +88,13 @@ class Journal:
         The same for the same offsets, also once the rows are in segments: a batch that is done again must
         decide what it decided before.
         """
-        return settled_ms([self._time_ms(node, seq) for node, seq in end.items()])
+        places = self.places()
+        return settled_ms([self._time_ms(node, seq, places) for node, seq in end.items()])
 
-    def _time_ms(self, node: str, seq: int) -> int:
+    def _time_ms(self, node: str, seq: int, places: Mapping[str, Place]) -> int:
         """The time of a row; 0 if it is nowhere any more."""
-        rows = self._source.fetch(_TIME, node, seq)
+        is_here = node in places and seq <= places[node].last
+        rows = self._source.fetch(_TIME, node_of(node), seq) if is_here else []
         if rows:
             time_ms: int = rows[0][0]
             return time_ms
@@ -141,7 +150,7 @@ class Journal:
         return _for_spark(pyarrow.RecordBatch.from_arrays(arrays, schema=SCHEMA))
 
     def _trimmed(self, node: str) -> tuple[int, int]:
-        rows = self._source.fetch(_TRIMMED, node)
+        rows = self._source.fetch(_TRIMMED, node_of(node))
         if not rows:
             raise ArautoError(Code.STORAGE_CORRUPT, f"there is no journal partition {node!r}")
         return rows[0][0], rows[0][1]
@@ -158,6 +167,7 @@ class Journal:
                 continue
             if segment.first > expected:
                 break
+            _check_whole(segment, segment.path.stat().st_mtime_ns)
             yield from self._segment_batches(segment.path, expected, wanted.last)
             expected = segment.last + 1
         if expected <= wanted.last:
@@ -181,6 +191,12 @@ class Journal:
                 kept = batch.filter(chosen)
                 if kept.num_rows:
                     yield _for_spark(kept)
+
+
+@functools.lru_cache(maxsize=64)
+def _check_whole(segment: segments.Segment, changed_ns: int) -> None:
+    """`segments.check_whole`, once for all tasks of a process that read this file as it is now."""
+    segments.check_whole(segment)
 
 
 @functools.lru_cache(maxsize=64)

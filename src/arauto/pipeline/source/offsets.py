@@ -1,13 +1,15 @@
 """How far into each node's journal: offsets, limits and their division into tasks. Pure.
 
-An offset maps a node to the seq of its last row that was read. Offsets are numbers of the journal and
-nothing else, so the same two offsets always mean the same rows.
+An offset maps a node (that is, one incarnation of its partition: see `storage/incarnation.py`) to the seq of
+its last row that was read. Offsets are numbers of the journal and nothing else, so the same two offsets
+always mean the same rows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from arauto.errors import ArautoError, Code
+from arauto.storage.incarnation import first_seq_of, node_of
 
 __all__ = [
     "IdlePace",
@@ -33,6 +35,9 @@ class Place:
     trimmed: int
     """Up to here rows may be gone from the database; they are in segments."""
     last: int
+    is_over: bool = False
+    """Whether the node was restored since and goes on under another name. What it once had after `last` is
+    not in this journal any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ def latest(start: Offsets, ends: Mapping[str, int], rows_max: int | None) -> Off
     """
     following = dict(start)
     for node, end in ends.items():
-        begin = start.get(node, 0)
+        begin = start.get(node, first_seq_of(node) - 1)
         if end > begin:
             following[node] = end if rows_max is None else min(end, begin + rows_max)
     return following
@@ -76,10 +81,13 @@ def ranges(
             LAKE_CORRUPT, the journal ends before the offset.
     """
     for node, last in sorted(end.items()):
-        first = start.get(node, 0) + 1
+        first = start.get(node, first_seq_of(node) - 1) + 1
+        place = places.get(node, Place(0, 0))
+        if place.is_over or (node not in places and node_of(node) in places):
+            # Restored since: what it had beyond this is gone for good, and must not be waited for.
+            last = min(last, place.last)
         if first > last:
             continue
-        place = places.get(node, Place(0, 0))
         if last > place.last:
             raise ArautoError(
                 Code.LAKE_CORRUPT,

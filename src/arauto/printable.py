@@ -1,8 +1,8 @@
-"""Text from elsewhere made safe to show: what a stranger published must not drive our terminal. Pure."""
+"""Text from elsewhere made safe to show: what a stranger published drives no terminal and no page. Pure."""
 
 import re
 
-__all__ = ["printable"]
+__all__ = ["one_line", "printable"]
 
 #: Controls (an escape sequence starts with one), and what turns text around or hides it.
 _CONTROLS = re.compile(
@@ -17,6 +17,14 @@ def printable(text: str) -> str:
     Line breaks and tabs stay; a carriage return does not, since it overwrites what stands before it.
     """
     return _CONTROLS.sub(_escaped, text)
+
+
+def one_line(text: str) -> str:
+    """The same for text that shares a line with ours: line breaks and tabs are written as escapes, too.
+
+    Else whoever chooses the text could add a line that looks like one of ours.
+    """
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def _escaped(found: "re.Match[str]") -> str:

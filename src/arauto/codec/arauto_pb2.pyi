@@ -475,7 +475,7 @@ class SubscribeReply(_message.Message):
     def __init__(self, id: _Optional[int] = ..., results: _Optional[_Iterable[_Union[SubscribeResult, _Mapping]]] = ...) -> None: ...
 
 class Restored(_message.Message):
-    __slots__ = ("id", "session", "user", "grants", "extra", "results")
+    __slots__ = ("id", "session", "user", "grants", "extra", "results", "expires_in_ms")
     class ExtraEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -489,16 +489,18 @@ class Restored(_message.Message):
     GRANTS_FIELD_NUMBER: _ClassVar[int]
     EXTRA_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_IN_MS_FIELD_NUMBER: _ClassVar[int]
     id: int
     session: str
     user: str
     grants: Grants
     extra: _containers.ScalarMap[str, str]
     results: _containers.RepeatedCompositeFieldContainer[SubscribeResult]
-    def __init__(self, id: _Optional[int] = ..., session: _Optional[str] = ..., user: _Optional[str] = ..., grants: _Optional[_Union[Grants, _Mapping]] = ..., extra: _Optional[_Mapping[str, str]] = ..., results: _Optional[_Iterable[_Union[SubscribeResult, _Mapping]]] = ...) -> None: ...
+    expires_in_ms: int
+    def __init__(self, id: _Optional[int] = ..., session: _Optional[str] = ..., user: _Optional[str] = ..., grants: _Optional[_Union[Grants, _Mapping]] = ..., extra: _Optional[_Mapping[str, str]] = ..., results: _Optional[_Iterable[_Union[SubscribeResult, _Mapping]]] = ..., expires_in_ms: _Optional[int] = ...) -> None: ...
 
 class AuthReply(_message.Message):
-    __slots__ = ("id", "success", "user", "token", "token_expires_ms", "grants", "extra", "error")
+    __slots__ = ("id", "success", "user", "token", "token_expires_ms", "grants", "extra", "error", "expires_in_ms")
     class ExtraEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -514,6 +516,7 @@ class AuthReply(_message.Message):
     GRANTS_FIELD_NUMBER: _ClassVar[int]
     EXTRA_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_IN_MS_FIELD_NUMBER: _ClassVar[int]
     id: int
     success: bool
     user: str
@@ -522,7 +525,8 @@ class AuthReply(_message.Message):
     grants: Grants
     extra: _containers.ScalarMap[str, str]
     error: ErrorEvent
-    def __init__(self, id: _Optional[int] = ..., success: _Optional[bool] = ..., user: _Optional[str] = ..., token: _Optional[str] = ..., token_expires_ms: _Optional[int] = ..., grants: _Optional[_Union[Grants, _Mapping]] = ..., extra: _Optional[_Mapping[str, str]] = ..., error: _Optional[_Union[ErrorEvent, _Mapping]] = ...) -> None: ...
+    expires_in_ms: int
+    def __init__(self, id: _Optional[int] = ..., success: _Optional[bool] = ..., user: _Optional[str] = ..., token: _Optional[str] = ..., token_expires_ms: _Optional[int] = ..., grants: _Optional[_Union[Grants, _Mapping]] = ..., extra: _Optional[_Mapping[str, str]] = ..., error: _Optional[_Union[ErrorEvent, _Mapping]] = ..., expires_in_ms: _Optional[int] = ...) -> None: ...
 
 class UnsubscribeReply(_message.Message):
     __slots__ = ("id", "channels", "error")

@@ -30,7 +30,6 @@ __all__ = [
     "Echo",
     "ErrorEvent",
     "Event",
-    "EventType",
     "Gap",
     "HistoryReply",
     "HistoryRequest",
@@ -61,39 +60,6 @@ __all__ = [
     "UnsubscribeReply",
     "UnsubscribeRequest",
 ]
-
-
-class EventType(IntEnum):
-    """Event numbers on the wire (protobuf flavour); the JSON flavour uses the lower-case names."""
-
-    PING = 1
-    PONG = 2
-    CLOSE = 3
-    SESSION_INFO = 4
-    SESSION_RESTORE = 5
-    SESSION_RESTORED = 6
-    AUTH = 7
-    SUBSCRIBE = 8
-    UNSUBSCRIBE = 9
-    PUBLISH = 10
-    ACK = 11
-    JOIN = 12
-    LEAVE = 13
-    PRESENCE = 14
-    OCCUPANCY = 15
-    HISTORY = 16
-    RPC = 17
-    STREAM_ENQUEUE = 18
-    DOCUMENT_GET = 19
-    DOCUMENT_CHANGE = 20
-    DOCUMENT_UPDATED = 21
-    DOCUMENT_INFO = 22
-    NOTIFICATION_NEW = 23
-    NOTIFICATION_READ = 24
-    NOTIFICATION_INFO = 25
-    MARK_NOTIFICATION_AS_READ = 26
-    ERROR = 27
-    GAP = 28
 
 
 class Echo(IntEnum):
@@ -150,7 +116,7 @@ class SubscribeItem(_Record, frozen=True, kw_only=True, gc=False):
     """One channel, pattern or topic.
 
     `since` asks for recovery from that place; for patterns and topics `positions` holds the place per
-    channel seen so far (an empty dict asks for recovery with none seen).
+    channel seen so far, and under `ALL_CHANNELS` where the subscription began, as the last answer said.
     """
 
     channel: str
@@ -292,7 +258,7 @@ class ErrorEvent(_Record, frozen=True, kw_only=True, gc=False):
         return cls(
             id=id,
             code=int(error.code),
-            message=error.message,
+            message=error.told,
             field=error.field,
             retryable=error.retryable,
         )
@@ -326,10 +292,10 @@ class SubscribeResult(_Record, frozen=True, kw_only=True, gc=False):
     """The outcome for one item.
 
     On success `serial` is the channel's place now. `recovered` is meaningful if the item asked for
-    recovery: True = all missed messages follow this reply, in order; False = there may be a hole.
-    For patterns and topics `positions` holds the place of every live channel they cover, and
-    `unrecovered` the covered channels for which recovery was asked and cannot be whole.
-    """
+    recovery: True = all missed messages follow this reply, in order; False = there may be a hole. For
+    patterns and topics `positions` holds the place of every live channel they cover and, under
+    `ALL_CHANNELS`, that of all others; `unrecovered` the covered channels (or the pattern itself, for
+    any of them) for which recovery was asked and cannot be whole."""
 
     channel: str
     error: ErrorEvent | None = None
@@ -356,6 +322,7 @@ class Restored(_Record, frozen=True, kw_only=True, gc=False):
     grants: Grants
     extra: dict[str, str]
     results: tuple[SubscribeResult, ...]
+    expires_in_ms: int = 0
 
 
 class AuthReply(_Record, frozen=True, kw_only=True, gc=False):
@@ -368,6 +335,8 @@ class AuthReply(_Record, frozen=True, kw_only=True, gc=False):
     grants: Grants = Grants()
     extra: dict[str, str] = {}
     error: ErrorEvent | None = None
+    expires_in_ms: int = 0
+    """When the session must have authenticated again; 0 = never. A duration, since clocks differ."""
 
 
 class UnsubscribeReply(_Record, frozen=True, kw_only=True, gc=False):

@@ -15,12 +15,13 @@ from typing import Any, Final
 import msgspec
 
 from arauto.codec.checks import bad_field, check_request
-from arauto.codec.events import Event, EventType, Publication, Request
+from arauto.codec.events import Event, Publication, Request
 from arauto.codec.json_client import EVENT_FROM_SHAPE, REQUEST_TO_SHAPE
 from arauto.codec.json_event_shapes import AnyEvent
 from arauto.codec.json_events import EVENT_TO_SHAPE
 from arauto.codec.json_request_shapes import AnyRequest
 from arauto.codec.json_requests import REQUEST_FROM_SHAPE
+from arauto.codec.numbers import EventType
 from arauto.errors import ArautoError, Code
 from arauto.limits import UINT53_MAX
 from arauto.model import Message

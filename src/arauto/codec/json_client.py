@@ -289,6 +289,7 @@ def _restored(shape: events.Restored) -> Restored:
         grants=_grants(shape.grants),
         extra=shape.extra,
         results=_results(shape.results),
+        expires_in_ms=shape.expires_in_ms,
     )
 
 
@@ -302,6 +303,7 @@ def _auth_reply(shape: events.AuthReply) -> AuthReply:
         grants=_grants(shape.grants),
         extra=shape.extra,
         error=_optional_error(shape.error),
+        expires_in_ms=shape.expires_in_ms,
     )
 
 

@@ -164,6 +164,7 @@ class Restored(_Shape, tag="session_restored", kw_only=True, gc=False):
     grants: Grants
     extra: dict[str, str] = {}
     results: list[SubscribeResult]
+    expires_in_ms: int = 0
 
 
 class AuthReply(_Shape, tag="auth", kw_only=True, gc=False):
@@ -175,6 +176,7 @@ class AuthReply(_Shape, tag="auth", kw_only=True, gc=False):
     grants: Grants | UnsetType = UNSET
     extra: dict[str, str] = {}
     error: ErrorPart | UnsetType = UNSET
+    expires_in_ms: int = 0
 
 
 class SubscribeReply(_Shape, tag="subscribe", kw_only=True, gc=False):

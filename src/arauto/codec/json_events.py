@@ -156,6 +156,7 @@ def _restored(event: Restored) -> shapes.Restored:
         grants=_grants(event.grants),
         extra=event.extra,
         results=[_result(each) for each in event.results],
+        expires_in_ms=event.expires_in_ms,
     )
 
 
@@ -170,6 +171,7 @@ def _auth_reply(event: AuthReply) -> shapes.AuthReply:
         grants=_grants(grants) if grants.channels or grants.rpcs else UNSET,
         extra=event.extra,
         error=_error_part(event.error),
+        expires_in_ms=event.expires_in_ms,
     )
 
 

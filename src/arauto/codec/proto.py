@@ -11,7 +11,8 @@ from google.protobuf.message import DecodeError
 
 from arauto.codec import arauto_pb2 as pb
 from arauto.codec.checks import bad_field, check_request
-from arauto.codec.events import Event, EventType, Publication, Request
+from arauto.codec.events import Event, Publication, Request
+from arauto.codec.numbers import EventType
 from arauto.codec.proto_client import EVENT_DECODERS, REQUEST_ENCODERS
 from arauto.codec.proto_events import EVENT_ENCODERS
 from arauto.codec.proto_fast import read_publish

@@ -22,7 +22,6 @@ from arauto.codec.events import (
     DocumentUpdated,
     ErrorEvent,
     Event,
-    EventType,
     Gap,
     HistoryReply,
     HistoryRequest,
@@ -49,6 +48,7 @@ from arauto.codec.events import (
     UnsubscribeReply,
     UnsubscribeRequest,
 )
+from arauto.codec.numbers import EventType
 from arauto.codec.proto_values import (
     operation_from_proto,
     operation_to_proto,
@@ -313,6 +313,7 @@ def _restored(payload: bytes) -> Restored:
         grants=_grants(message.grants),
         extra=dict(message.extra),
         results=_results(message.results),
+        expires_in_ms=message.expires_in_ms,
     )
 
 
@@ -327,6 +328,7 @@ def _auth_reply(payload: bytes) -> AuthReply:
         grants=_grants(message.grants),
         extra=dict(message.extra),
         error=_optional_error(message),
+        expires_in_ms=message.expires_in_ms,
     )
 
 

@@ -12,7 +12,6 @@ from arauto.codec.events import (
     DocumentInfo,
     DocumentUpdated,
     ErrorEvent,
-    EventType,
     Gap,
     HistoryReply,
     Join,
@@ -29,6 +28,7 @@ from arauto.codec.events import (
     SubscribeResult,
     UnsubscribeReply,
 )
+from arauto.codec.numbers import EventType
 from arauto.codec.proto_values import (
     operation_to_proto,
     positions_to_proto,
@@ -151,7 +151,13 @@ def _encode_subscribe_reply(event: SubscribeReply) -> bytes:
 
 
 def _encode_restored(event: Restored) -> bytes:
-    message = pb.Restored(id=event.id, session=event.session, user=event.user, extra=event.extra)
+    message = pb.Restored(
+        id=event.id,
+        session=event.session,
+        user=event.user,
+        extra=event.extra,
+        expires_in_ms=event.expires_in_ms,
+    )
     _fill_grants(event.grants, message.grants)
     for result in event.results:
         _fill_result(result, message.results.add())
@@ -166,6 +172,7 @@ def _encode_auth_reply(event: AuthReply) -> bytes:
         token=event.token,
         token_expires_ms=event.token_expires_ms,
         extra=event.extra,
+        expires_in_ms=event.expires_in_ms,
     )
     _fill_grants(event.grants, message.grants)
     if event.error is not None:

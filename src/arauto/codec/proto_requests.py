@@ -15,7 +15,6 @@ from arauto.codec.events import (
     DocumentChangeRequest,
     DocumentGetRequest,
     Echo,
-    EventType,
     HistoryRequest,
     MarkReadRequest,
     OccupancyRequest,
@@ -32,6 +31,7 @@ from arauto.codec.events import (
     SubscribeRequest,
     UnsubscribeRequest,
 )
+from arauto.codec.numbers import EventType
 from arauto.codec.proto_values import (
     check_known,
     operation_from_proto,

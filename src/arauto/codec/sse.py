@@ -24,7 +24,7 @@ from arauto.codec.json import JsonCodec
 from arauto.errors import ArautoError, Code
 from arauto.limits import LAST_EVENT_ID_BYTES_MAX
 from arauto.model import Message, Serial
-from arauto.names import check_channel
+from arauto.names import ALL_CHANNELS, check_channel
 
 __all__ = ["KEEPALIVE", "SseCodec", "StreamPositions", "parse_last_event_id"]
 
@@ -32,6 +32,7 @@ __all__ = ["KEEPALIVE", "SseCodec", "StreamPositions", "parse_last_event_id"]
 KEEPALIVE: Final = b":\n\n"
 
 _VERSION: Final = "1;"
+_ALL: Final = ALL_CHANNELS.encode()
 _PLACE = re.compile(r"([^@,;]+)@([0-9a-f]{16})\.([0-9]{1,16})\Z")
 _LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 
@@ -67,7 +68,7 @@ def parse_last_event_id(text: str) -> dict[str, Serial]:
 
 def _unquoted(text: str) -> str:
     try:
-        return check_channel(unquote(text, errors="strict"))
+        return text if text == ALL_CHANNELS else check_channel(unquote(text, errors="strict"))
     except (UnicodeDecodeError, ArautoError):
         raise _bad_id("must hold well-formed channel names") from None
 
@@ -186,14 +187,15 @@ class StreamPositions:
         self._places[channel] = max(known, reached)
 
     def _id(self) -> bytes:
-        """Return all places; over the limit, those that moved longest ago are dropped for good."""
-        places = [b"%b@%b.%d" % (channel, *at) for channel, at in self._places.items()]
-        excess = len(_VERSION) + sum(map(len, places)) + len(places) - 1 - LAST_EVENT_ID_BYTES_MAX
-        dropped = 0
-        for place, channel in zip(places, list(self._places), strict=True):
+        """Return all places; over the limit, those that moved longest ago are dropped for good. Not the
+        one that stands for all that are not named: whoever has lost a place falls back on it."""
+        places = {channel: b"%b@%b.%d" % (channel, *at) for channel, at in self._places.items()}
+        room_bytes = LAST_EVENT_ID_BYTES_MAX - len(_VERSION) + 1
+        excess = sum(len(place) + 1 for place in places.values()) - room_bytes
+        for channel in list(places):
             if excess <= 0:
                 break
-            excess -= len(place) + 1
-            del self._places[channel]
-            dropped += 1
-        return _VERSION.encode() + b",".join(places[dropped:])
+            if channel != _ALL:
+                excess -= len(places.pop(channel)) + 1
+                del self._places[channel]
+        return _VERSION.encode() + b",".join(places.values())

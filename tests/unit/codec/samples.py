@@ -176,6 +176,7 @@ EVENTS: Mapping[str, ev.Event] = {
             ev.SubscribeResult(channel="stock:42", serial=HERE, recovered=True, recovered_count=3),
             ev.SubscribeResult(channel="secret", error=_ERROR),
         ),
+        expires_in_ms=1_800_000,
     ),
     "auth": ev.AuthReply(
         id=5,
@@ -185,6 +186,7 @@ EVENTS: Mapping[str, ev.Event] = {
         token_expires_ms=1_700_000_300_000,
         grants=_GRANTS,
         extra={"name": "Ann"},
+        expires_in_ms=3_600_000,
     ),
     "auth_refused": ev.AuthReply(
         id=5,

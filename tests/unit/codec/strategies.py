@@ -220,6 +220,7 @@ events: st.SearchStrategy[ev.Event] = st.one_of(
         grants=grants,
         extra=extra,
         results=tuples_of(results, 0),
+        expires_in_ms=uint53,
     ),
     st.builds(
         ev.AuthReply,
@@ -231,6 +232,7 @@ events: st.SearchStrategy[ev.Event] = st.one_of(
         grants=grants,
         extra=extra,
         error=st.none() | errors,
+        expires_in_ms=uint53,
     ),
     st.builds(ev.SubscribeReply, id=ids, results=tuples_of(results, 0)),
     st.builds(

@@ -7,7 +7,7 @@ import pytest
 from google.protobuf.message import Message as ProtoMessage
 
 from arauto.codec import arauto_pb2 as pb
-from arauto.codec.events import EventType
+from arauto.codec.numbers import EventType
 from arauto.codec.proto import ProtoCodec
 from arauto.errors import ArautoError, Code
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from arauto.codec import arauto_pb2 as pb
 from arauto.codec.events import (
     Echo,
-    EventType,
     Ping,
     PublishItem,
     PublishRequest,
@@ -22,6 +21,7 @@ from arauto.codec.events import (
     SubscribeItem,
     SubscribeRequest,
 )
+from arauto.codec.numbers import EventType
 from arauto.codec.proto import ProtoCodec, _unwrap, _unwrap_any, _wrap
 from arauto.codec.proto_client import REQUEST_ENCODERS
 from arauto.codec.proto_fast import read_publish

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from arauto.codec.base import Codec
 from arauto.codec.checks import _CHECKS
-from arauto.codec.events import CloseRequest, Event, EventType, Request
+from arauto.codec.events import CloseRequest, Event, Request
 from arauto.codec.json import JsonCodec
 from arauto.codec.json_client import EVENT_FROM_SHAPE, REQUEST_TO_SHAPE
 from arauto.codec.json_event_shapes import AnyEvent
 from arauto.codec.json_events import EVENT_TO_SHAPE
 from arauto.codec.json_request_shapes import AnyRequest
 from arauto.codec.json_requests import REQUEST_FROM_SHAPE
+from arauto.codec.numbers import EventType
 from arauto.codec.proto import ProtoCodec
 from arauto.codec.proto_client import EVENT_DECODERS, REQUEST_ENCODERS
 from arauto.codec.proto_events import EVENT_ENCODERS

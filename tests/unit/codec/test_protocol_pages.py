@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from arauto.codec import arauto_pb2 as pb
-from arauto.codec.events import EventType
+from arauto.codec.numbers import EventType
 from arauto.codec.proto_client import REQUEST_ENCODERS
 from arauto.codec.proto_events import EVENT_ENCODERS
 from arauto.codec.websocket import close_code, may_reconnect

@@ -17,10 +17,10 @@ import structlog
 with atheris.instrument_imports(include=["arauto", "jwt"]):
     from arauto.entropy import SeededEntropy
     from arauto.errors import ArautoError, Code
+    from arauto.grants import GrantSet, covers
     from arauto.model import Grants, Identity
     from arauto.names import check_channel, check_pattern, matches
     from arauto.session.auth.addresses import parse_url
-    from arauto.session.auth.grants import GrantSet, covers
     from arauto.session.auth.identity import check_user
     from arauto.session.auth.jws import TokenError, sign
     from arauto.session.auth.jwt import JwtVerifier

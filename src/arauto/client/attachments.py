@@ -25,6 +25,7 @@ from arauto.codec.events import (
 from arauto.entropy import Entropy
 from arauto.errors import ArautoError, Code
 from arauto.model import Serial
+from arauto.names import ALL_CHANNELS
 
 __all__ = ["Attachments"]
 
@@ -43,6 +44,7 @@ class Attachments:
         "_backoff",
         "_clock",
         "_entropy",
+        "_holds_back",
         "_later",
         "_leaving",
         "_made",
@@ -64,6 +66,7 @@ class Attachments:
         backoff: Backoff,
         new_id: Callable[[], int],
         wake: Callable[[], None],
+        holds_back: Callable[[int], bool],
     ) -> None:
         self._router = router
         self._clock = clock
@@ -71,6 +74,8 @@ class Attachments:
         self._backoff = backoff
         self._new_id = new_id
         self._wake = wake
+        self._holds_back = holds_back
+        """Whether a refusal with this number is for now only."""
         self._waiting: dict[Subscription, bool] = {}
         """To be asked for; True = in a request of its own."""
         self._asked: dict[int, list[Subscription]] = {}
@@ -92,6 +97,12 @@ class Attachments:
             subscription.handle_result(made)
         else:
             self._waiting[subscription] = False
+
+    def postpone(self, subscription: Subscription) -> None:
+        """The node ended or refused a subscription for now: it is asked for again, from its place, at the
+        next `flush`."""
+        subscription.detach()
+        self._waiting[subscription] = False
 
     def attach_all(self) -> None:
         """A new connection stands: ask for everything it does not carry yet."""
@@ -209,6 +220,9 @@ class Attachments:
         self._settle(subscription, result)
 
     def _settle(self, subscription: Subscription, result: SubscribeResult) -> None:
+        if result.error is not None and self._holds_back(result.error.code):
+            self.postpone(subscription)
+            return
         if subscription.handle_result(result):
             if subscription.is_ended:
                 self._router.remove(subscription)
@@ -249,8 +263,9 @@ class Attachments:
         return channel in self._made
 
     def forget_made(self, channel: str) -> None:
-        """The node ended a subscription."""
+        """The node ended a subscription; if it makes it again, that is not the one of before."""
         self._made.pop(channel, None)
+        self._retaken.pop(channel, None)
 
     def restore_positions(self) -> dict[str, Serial]:
         """The places to restore a session with. Subscriptions whose places do not all fit are asked for
@@ -262,7 +277,9 @@ class Attachments:
             if not subscription.was_ready:
                 continue
             item = subscription.positions.item(room_bytes, self._lowest)
-            places = item.positions if item.positions is not None else {}
+            places = dict(item.positions if item.positions is not None else {})
+            # Where it began is kept with the session.
+            places.pop(ALL_CHANNELS, None)
             if item.since is not None:
                 places = {item.channel: item.since}
             if len(places) == subscription.positions.count and item_bytes(item) <= room_bytes:

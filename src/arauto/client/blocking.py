@@ -30,7 +30,8 @@ from arauto.client.drafts import Draft, PublishOptions
 from arauto.client.failures import RequestTimeoutError, closed_by_client
 from arauto.client.options import CredentialsSource, TokenSource, Tuning
 from arauto.client.received import Received, SubscriptionEvent
-from arauto.client.session import OnState, Standing
+from arauto.client.session import OnState
+from arauto.client.standing import Standing
 from arauto.client.state import State
 from arauto.client.subscription import Overflow
 from arauto.codec.events import Operation, Presence

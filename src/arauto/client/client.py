@@ -18,15 +18,16 @@ from arauto.client.failures import (
 from arauto.client.history import History, to_ms
 from arauto.client.options import CredentialsSource, Target, TokenSource, Tuning
 from arauto.client.positions import Positions
+from arauto.client.proof import Proof, check_token
 from arauto.client.received import SubscriptionEvent
-from arauto.client.session import OnState, Session, Standing
+from arauto.client.session import OnState, Session
+from arauto.client.standing import Standing
 from arauto.client.state import State, Trigger
 from arauto.client.subscription import Overflow, Subscription
-from arauto.client.supervisor import Supervisor, check_success, read_credentials, websocket_url
+from arauto.client.supervisor import Supervisor, websocket_url
 from arauto.clock import Clock, SystemClock
 from arauto.codec.base import Codec
 from arauto.codec.events import (
-    AuthRequest,
     HistoryRequest,
     Occupancy,
     OccupancyRequest,
@@ -36,9 +37,10 @@ from arauto.codec.events import (
 )
 from arauto.entropy import Entropy, SystemEntropy
 from arauto.errors import ArautoError, Code
+from arauto.grants import GrantSet
 from arauto.limits import HISTORY_PAGE_LEN_MAX
 from arauto.model import Direction, Grants, Identity, Serial
-from arauto.names import check_channel, check_pattern, is_pattern, is_topic, matches
+from arauto.names import check_channel, check_pattern, is_pattern, is_topic
 
 __all__ = ["Client", "Flavour"]
 
@@ -53,9 +55,11 @@ class Client:
     Args:
         url: `ws://host:port` or `wss://host`.
         hub: the tenant.
-        token: connects authenticated; a string, or an async function that returns a fresh one.
+        token: connects authenticated; a string, or an async function that returns a fresh one. A function is
+            asked before each connection and before the authentication expires.
         credentials: sent to the hub's auth provider after connecting; bytes, text or anything JSON can
-            hold, or an async function that returns such. Used again whenever the session cannot be restored.
+            hold, or an async function that returns such. Used again before the authentication expires, and
+            whenever the session cannot be restored.
         flavour: "proto" (binary, smaller and faster) or "json" (readable).
         strict_grants: refuse locally what the grants received at authentication do not cover. Leave it
             off where channels are open to everybody by their rules: those need no grant.
@@ -81,6 +85,8 @@ class Client:
         entropy: Entropy | None = None,
     ) -> None:
         websocket_url(url, hub)
+        if token is not None and not callable(token):
+            check_token(token)
         self._target = Target(url=url, hub=hub, token=token, ssl_context=ssl_context)
         self._codec = _codec_for(flavour)
         self._credentials = credentials
@@ -94,6 +100,7 @@ class Client:
         self._session: Session | None = None
         self._supervisor: Supervisor | None = None
         self._task: asyncio.Task[None] | None = None
+        self._compiled: tuple[Grants, GrantSet] | None = None
 
     # --- life --------------------------------------------------------------------------------------
 
@@ -106,8 +113,10 @@ class Client:
         if self._session is not None:
             raise ArautoError(Code.CONFLICT, "a client connects once; make another one")
         clock = self._clock or SystemClock(asyncio.get_running_loop())
-        session = Session(self._tuning, clock, self._entropy, self._on_state_change)
-        supervisor = Supervisor(session, self._target, self._codec, self._credentials)
+        timeout_s = self._tuning.handshake_timeout_s
+        proof = Proof(self._target.token, self._credentials, clock, timeout_s)
+        session = Session(self._tuning, clock, self._entropy, self._on_state_change, proof)
+        supervisor = Supervisor(session, self._target, self._codec)
         self._session, self._supervisor = session, supervisor
         self._task = asyncio.create_task(supervisor.run(), name="arauto-client")
         timer = clock.call_later(self._tuning.connect_timeout_s, partial(_give_up, supervisor))
@@ -201,11 +210,11 @@ class Client:
 
     def may_publish(self, channel: str) -> bool:
         """Whether a grant lets this client publish there."""
-        return any(g.publish and matches(g.channel, channel) for g in self.grants.channels)
+        return self._granted().may_publish(channel)
 
     def may_subscribe(self, channel: str) -> bool:
         """Whether a grant lets this client subscribe to the channel or pattern."""
-        return any(g.subscribe and matches(g.channel, channel) for g in self.grants.channels)
+        return self._granted().may_subscribe(channel)
 
     # --- subscribing -------------------------------------------------------------------------------
 
@@ -239,7 +248,7 @@ class Client:
         """
         session = self._usable()
         check_pattern(channel)
-        if self._strict_grants and not self.may_subscribe(channel):
+        if self._is_refused_here(self.may_subscribe, channel):
             raise ArautoError(Code.SUBSCRIBE_DENIED, f"no grant covers {channel}", field="channel")
         places = {channel: since} if isinstance(since, Serial) else since
         if isinstance(since, Serial) and (is_pattern(channel) or is_topic(channel)):
@@ -320,7 +329,7 @@ class Client:
         return serials
 
     def _item(self, draft: Draft) -> PublishItem:
-        if self._strict_grants and not self.may_publish(draft.channel):
+        if self._is_refused_here(self.may_publish, draft.channel):
             raise ArautoError(
                 Code.PUBLISH_DENIED, f"no grant covers {draft.channel}", field="channel"
             )
@@ -363,7 +372,7 @@ class Client:
             to_ms=to_ms(to_time, "to_time"),
             direction=direction,
         )
-        return self._usable().history(request, limit, page_len)
+        return self._usable().past.history(request, limit, page_len)
 
     async def presence(self, channel: str) -> Presence:
         """Who is subscribed: `members`, and `total`, which may be more than are listed.
@@ -390,17 +399,14 @@ class Client:
     async def authenticate(self, credentials: CredentialsSource) -> Identity:
         """Authenticate, or change who this session is, without reconnecting.
 
-        The credentials are used again whenever the session cannot be restored. If they are refused, the
-        session stays what it was.
+        The credentials are used again to renew the authentication, and whenever the session cannot be
+        restored. If they are refused, the session stays what it was.
 
         Raises:
             ArautoError: AUTH_FAILED, TOKEN_INVALID, AUTH_UNAVAILABLE …
         """
-        session, supervisor = self._usable(), self._supervisor
-        assert supervisor is not None
-        request = AuthRequest(credentials=await read_credentials(credentials))
-        check_success(await session.requests.call(request, resend=True))
-        supervisor.authenticate_with(credentials)
+        session = self._usable()
+        await session.authenticate(credentials)
         standing = session.standing
         return Identity(
             user=standing.user,
@@ -414,6 +420,20 @@ class Client:
     @property
     def _standing(self) -> Standing:
         return self._session.standing if self._session is not None else Standing()
+
+    def _granted(self) -> GrantSet:
+        """The grants, by the node's own rule; made anew when they have changed."""
+        grants = self.grants
+        if self._compiled is None or self._compiled[0] is not grants:
+            self._compiled = (grants, GrantSet(grants))
+        return self._compiled[1]
+
+    def _is_refused_here(self, may: Callable[[str], bool], channel: str) -> bool:
+        """Under strict grants: whether none covers it. While the authentication is renewed there are none,
+        and what is asked for waits for them."""
+        if not self._strict_grants or may(channel):
+            return False
+        return self._session is None or not self._session.renewal.is_holding
 
     def _usable(self) -> Session:
         if self._session is None:

@@ -17,6 +17,11 @@ from arauto.client import patch
 from arauto.client.inbox import Inbox
 from arauto.client.session import Session
 from arauto.client.subscription import Subscription
+from arauto.codec.checks import (
+    OPERATIONS_WITH_SOURCE,
+    OPERATIONS_WITH_VALUE,
+    check_operation_parts,
+)
 from arauto.codec.events import (
     DocumentChangeReply,
     DocumentChangeRequest,
@@ -26,6 +31,7 @@ from arauto.codec.events import (
     DocumentUpdated,
     Operation,
 )
+from arauto.codec.json_values import value_to_json
 from arauto.errors import ArautoError, Code
 
 __all__ = ["Document", "Update"]
@@ -128,7 +134,7 @@ class Document:
         self._session.check_usable()
         request = DocumentChangeRequest(
             channel=self.channel,
-            operations=tuple(map(_operation, operations)),
+            operations=tuple(_operation(given, at) for at, given in enumerate(operations)),
             if_version=_UNKNOWN if if_version is None else if_version,
         )
         reply = await self._session.requests.call(request, resend=False, timeout_s=timeout_s)
@@ -265,13 +271,33 @@ class Document:
                 future.set_result(None)
 
 
-def _operation(given: Operation | Mapping[str, Any]) -> Operation:
-    if isinstance(given, Operation):
-        return given
-    members = dict(given)
-    if "from" in members:
-        members["source"] = members.pop("from")
+def _operation(given: Operation | Mapping[str, Any], at: int) -> Operation:
+    """The protocol's record of an operation, refused here if a node would refuse its form.
+
+    Raises:
+        ArautoError: BAD_OPERATION.
+    """
+    field = f"operations[{at}]"
+    if not isinstance(given, Operation):
+        members = dict(given)
+        if "from" in members:
+            members["source"] = members.pop("from")
+        try:
+            operation = msgspec.convert(members, Operation)
+            check_operation_parts(
+                operation.op,
+                has_value="value" in members and operation.op in OPERATIONS_WITH_VALUE,
+                has_source="source" in members and operation.op in OPERATIONS_WITH_SOURCE,
+                field=field,
+                source="from",
+            )
+        except msgspec.ValidationError as error:
+            raise ArautoError(Code.BAD_OPERATION, str(error), field=field) from error
+        except ArautoError as error:
+            raise ArautoError(Code.BAD_OPERATION, error.message, field=error.field) from None
+        given = operation
     try:
-        return msgspec.convert(members, Operation)
-    except msgspec.ValidationError as error:
-        raise ArautoError(Code.BAD_OPERATION, str(error), field="operations") from error
+        value_to_json(given.value)
+    except (TypeError, RecursionError) as error:
+        raise ArautoError(Code.BAD_OPERATION, str(error), field=f"{field}.value") from error
+    return given

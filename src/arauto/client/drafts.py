@@ -1,16 +1,31 @@
 """A message to publish, from the caller's terms to the protocol's. Pure."""
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from math import inf
+from typing import Any, Final, TypedDict
 
 import msgspec
 
 from arauto.client import payload
+from arauto.codec.checks import check_items
 from arauto.codec.events import Echo, PublishItem
 from arauto.errors import ArautoError, Code
 from arauto.names import check_channel
 
 __all__ = ["Draft", "PublishOptions", "to_item"]
+
+
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "channel": (str,),
+    "content_type": (str, type(None)),
+    "retain": (bool,),
+    "store": (bool,),
+    "key": (str,),
+    "idempotency_key": (str,),
+    "echo": (bool, Echo),
+    "ttl_s": (int, float),
+    "headers": (Mapping, type(None)),
+}
 
 
 class PublishOptions(TypedDict, total=False):
@@ -59,15 +74,16 @@ def to_item(draft: Draft, idempotency_key: str, bytes_max: int) -> PublishItem:
     Raises:
         ArautoError: BAD_CHANNEL_NAME, BAD_FIELD, MESSAGE_TOO_LARGE.
     """
+    _check_types(draft)
     check_channel(draft.channel)
     data, content_type = payload.encode(draft.data, draft.content_type)
     if bytes_max and len(data) > bytes_max:
         rule = f"a message of this hub has at most {bytes_max} bytes, this one has {len(data)}"
         raise ArautoError(Code.MESSAGE_TOO_LARGE, rule, field="data")
-    if not draft.ttl_s >= 0:
-        raise ArautoError(Code.BAD_FIELD, "must not be negative", field="ttl_s")
+    if not 0 <= draft.ttl_s < inf:
+        raise ArautoError(Code.BAD_FIELD, "must be a number from 0 on", field="ttl_s")
     echo = draft.echo
-    return PublishItem(
+    item = PublishItem(
         channel=draft.channel,
         payload=data,
         content_type=content_type,
@@ -80,3 +96,28 @@ def to_item(draft: Draft, idempotency_key: str, bytes_max: int) -> PublishItem:
         ttl_ms=max(1, round(draft.ttl_s * 1000)) if draft.ttl_s else 0,
         headers=dict(draft.headers) if draft.headers else None,
     )
+    check_items((item,))
+    return item
+
+
+def _check_types(draft: Draft) -> None:
+    """Refuse what no codec could write, before it stands in a queue beside others' messages.
+
+    Raises:
+        ArautoError: BAD_FIELD, naming the argument.
+    """
+    for name, kinds in _TYPES.items():
+        if not isinstance(getattr(draft, name), kinds):
+            raise _unfit(name, f"must not be {type(getattr(draft, name)).__name__}")
+    for name, value in (draft.headers or {}).items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise _unfit("headers", "must have only text as names and values")
+    texts = (draft.idempotency_key, draft.key, *(draft.headers or {}).values())
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        raise _unfit("", "must have only text that UTF-8 can carry") from None
+
+
+def _unfit(field: str, rule: str) -> ArautoError:
+    return ArautoError(Code.BAD_FIELD, rule, field=field)

@@ -11,7 +11,7 @@ from arauto.client.backoff import Backoff
 __all__ = ["CredentialsSource", "Target", "TokenSource", "Tuning"]
 
 TokenSource = str | Callable[[], Awaitable[str]]
-"""A token, or how to get a fresh one; a function is asked again before each connection."""
+"""A token, or how to get a fresh one; a function is asked before each connection and each renewal."""
 
 CredentialsSource = Any
 """Bytes, text or anything JSON can hold, or an async function that returns such."""
@@ -23,7 +23,8 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     connect_timeout_s: float = 10.0
     """How long `connect` (or entering the client) tries before it gives up."""
     handshake_timeout_s: float = 10.0
-    """How long one connection may take until its session is ready."""
+    """How long one connection may take until its session is ready; and how long a function for tokens or
+    credentials may take."""
     request_timeout_s: float = 30.0
     """How long a request waits for its answer, reconnects included. Keep it below the channels'
     idempotency window, or a publish that is re-sent very late may be delivered twice."""
@@ -51,3 +52,6 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     hub: str
     token: TokenSource | None = None
     ssl_context: ssl.SSLContext | None = None
+
+    def __repr__(self) -> str:
+        return f"Target({self.url!r}, hub={self.hub!r})"

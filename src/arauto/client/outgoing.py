@@ -68,6 +68,7 @@ class Outgoing:
         "_bytes_max",
         "_len_max",
         "_next_id",
+        "_returned",
         "_sent",
         "_size_bytes",
         "_unsent",
@@ -78,6 +79,8 @@ class Outgoing:
         self._len_max = len_max
         self._bytes_max = bytes_max
         self._unsent: deque[Call] = deque()
+        self._returned: list[Call] = []
+        """Refused for now, in the order they were sent; they go before the unsent ones."""
         self._sent: dict[int, list[Call]] = {}
         self._waiting: set[Call] = set()
         """Every call that counts against the bounds."""
@@ -116,6 +119,8 @@ class Outgoing:
 
     def next(self) -> Request | None:
         """Take the next request to send; None if nothing waits. Calls nobody waits for are skipped."""
+        self._requeue(self._returned)
+        self._returned.clear()
         while self._unsent:
             call = self._unsent.popleft()
             if call.is_over:
@@ -167,19 +172,31 @@ class Outgoing:
 
     def put_back(self, calls: list[Call]) -> None:
         """Queue calls of a refused batch again, each to be sent by itself, before everything else."""
+        for call in calls:
+            call.alone = True
+        self._requeue(self._count_again(calls))
+
+    def hold_back(self, calls: list[Call]) -> None:
+        """Keep calls that were refused for now; the next `next` begins with them, in the order they came
+        here."""
+        self._returned += self._count_again(calls)
+
+    def _count_again(self, calls: list[Call]) -> list[Call]:
         live = [call for call in calls if not call.is_over]
         for call in live:
-            call.alone = True
             self._waiting.add(call)
             self._size_bytes += call.size_bytes
-        self._unsent.extendleft(reversed(live))
+        return live
+
+    def _requeue(self, calls: list[Call]) -> None:
+        self._unsent.extendleft(reversed(calls))
 
     def connection_lost(self) -> list[Call]:
         """Put what was sent without an answer back in front; return the calls that must not be re-sent."""
         sent = [call for calls in self._sent.values() for call in calls]
         self._sent.clear()
         again = [call for call in sent if call.resend and not call.is_over]
-        self._unsent.extendleft(reversed(again))
+        self._requeue(again)
         others = [call for call in sent if not call.resend or call.is_over]
         for call in others:
             self.discard(call)
@@ -201,7 +218,9 @@ class Outgoing:
         """Empty everything; return the calls somebody still waits for."""
         calls = [call for call in self._unsent if call.future is not None and not call.is_over]
         calls += [c for batch in self._sent.values() for c in batch if not c.is_over]
+        calls += [call for call in self._returned if not call.is_over]
         self._unsent.clear()
+        self._returned.clear()
         self._sent.clear()
         self._waiting.clear()
         self._size_bytes = 0

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from arauto.codec.events import Gap, SubscribeItem, SubscribeResult
 from arauto.limits import POSITIONS_LEN_MAX
 from arauto.model import Message, Serial
-from arauto.names import is_pattern, is_topic
+from arauto.names import ALL_CHANNELS, is_wide
 
 __all__ = ["Positions", "item_bytes", "merge_gaps"]
 
@@ -21,10 +21,11 @@ class Positions:
     """The places of one subscription: one for a channel, one per covered channel for a pattern or topic.
 
     A pattern remembers `places_max` channels. Beyond that the longest unheard of is forgotten: what it had
-    may be delivered a second time after a reconnect, but is not lost.
+    may be delivered a second time after a reconnect, but is not lost. Where it began is kept under
+    `ALL_CHANNELS`, which the node gives with each answer and wants back.
     """
 
-    __slots__ = ("_asked", "_channel", "_covers_many", "_fresh", "_places", "_places_max")
+    __slots__ = ("_asked", "_began", "_channel", "_covers_many", "_fresh", "_places", "_places_max")
 
     def __init__(
         self,
@@ -33,8 +34,9 @@ class Positions:
         places_max: int = POSITIONS_LEN_MAX,
     ) -> None:
         self._channel = channel
-        self._covers_many = is_pattern(channel) or is_topic(channel)
+        self._covers_many = is_wide(channel)
         self._places = dict(since or {})
+        self._began = self._places.pop(ALL_CHANNELS, None)
         self._places_max = places_max
         self._asked = since is not None
         self._fresh: dict[str, None] = {}
@@ -54,6 +56,8 @@ class Positions:
         if self._covers_many:
             latest = self.latest(bytes_max)
             positions = {channel: lowest(channel, serial) for channel, serial in latest.items()}
+            if self._began is not None:
+                positions[ALL_CHANNELS] = self._began
             return SubscribeItem(channel=self._channel, positions=positions)
         place = self._places.get(self._channel)
         since = lowest(self._channel, place) if place is not None else None
@@ -69,6 +73,9 @@ class Positions:
         if result.serial is not None and not self._covers_many:
             now = {self._channel: result.serial}
         asked, self._asked = self._asked, True
+        if self._covers_many:
+            self._began = now.get(ALL_CHANNELS)
+            now = {channel: at for channel, at in now.items() if channel != ALL_CHANNELS}
         if not asked:
             for channel, serial in now.items():
                 self._set(channel, serial)

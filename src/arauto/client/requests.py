@@ -28,11 +28,24 @@ _log = logging.getLogger("arauto.client")
 
 
 class Requests:
-    """The requests of one client. `wake` asks for a `flush` at the end of the loop turn."""
+    """The requests of one client.
 
-    __slots__ = ("_asks", "_clock", "_outgoing", "_timeout_s", "_wake")
+    Args:
+        wake: asks for a `flush` at the end of the loop turn.
+        holds_back: whether a refusal with this number is for now only, so that the request waits for the
+            next `flush` instead of failing.
+    """
 
-    def __init__(self, tuning: Tuning, clock: Clock, wake: Callable[[], None]) -> None:
+    __slots__ = ("_asks", "_clock", "_holds_back", "_outgoing", "_timeout_s", "_wake")
+
+    def __init__(
+        self,
+        tuning: Tuning,
+        clock: Clock,
+        wake: Callable[[], None],
+        holds_back: Callable[[int], bool],
+    ) -> None:
+        self._holds_back = holds_back
         self._clock = clock
         self._timeout_s = tuning.request_timeout_s
         self._wake = wake
@@ -148,7 +161,9 @@ class Requests:
                 _fail(call.future, ArautoError(Code.SERVER_ERROR, "the node's answer does not fit"))
             return
         for call, result in zip(calls, event.results, strict=True):
-            if call.future is not None and not call.future.done():
+            if result.error is not None and self._holds_back(result.error.code):
+                self._outgoing.hold_back([call])
+            elif call.future is not None and not call.future.done():
                 call.future.set_result(result)
 
     def refuse(self, id: int, error: ArautoError) -> None:
@@ -158,6 +173,9 @@ class Requests:
             _fail(future, error)
             return
         calls = self._outgoing.answered(id)
+        if self._holds_back(int(error.code)):
+            self._outgoing.hold_back(calls)
+            return
         if len(calls) > 1 and not error.retryable:
             # One message of the batch is at fault: each is sent by itself and answers for itself.
             self._outgoing.put_back(calls)

@@ -1,8 +1,8 @@
 """The client's session: everything that outlives a single connection.
 
 It owns the requests, the subscriptions and the identity, takes every event the node sends, and writes
-once per turn of the event loop. `supervisor.py` gives it one connection after another; `client.py` is its
-public face.
+once per turn of the event loop. `supervisor.py` gives it one connection after another, `renewal.py` keeps it
+authenticated; `client.py` is its public face.
 """
 
 import asyncio
@@ -15,10 +15,13 @@ import msgspec
 from arauto.client.attachments import Attachments
 from arauto.client.failures import ConnectionLostError, closed_by_client, from_event
 from arauto.client.heartbeat import Heartbeat
-from arauto.client.history import History
-from arauto.client.options import Tuning
+from arauto.client.options import CredentialsSource, Tuning
+from arauto.client.past import Past
+from arauto.client.proof import Proof, check_success, read_credentials
+from arauto.client.renewal import Renewal
 from arauto.client.requests import Requests
 from arauto.client.router import Router
+from arauto.client.standing import Standing
 from arauto.client.state import State, Trigger, next_state
 from arauto.client.subscription import Subscription
 from arauto.client.wire import Wire
@@ -26,6 +29,7 @@ from arauto.clock import Clock
 from arauto.codec.events import (
     Ack,
     AuthReply,
+    AuthRequest,
     CloseRequest,
     DocumentChangeReply,
     DocumentGetReply,
@@ -35,7 +39,6 @@ from arauto.codec.events import (
     Event,
     Gap,
     HistoryReply,
-    HistoryRequest,
     Join,
     Leave,
     Occupancy,
@@ -52,36 +55,17 @@ from arauto.codec.events import (
 )
 from arauto.entropy import Entropy
 from arauto.errors import ArautoError, Code
-from arauto.limits import HISTORY_PAGE_LEN_MAX
-from arauto.model import Grants, Serial
 from arauto.tasks import TaskSet
 
-__all__ = ["OnState", "Session", "Standing"]
+__all__ = ["OnState", "Session"]
 
 _log = logging.getLogger("arauto.client")
 
 #: Ends of a connection that an error sent just before explains better.
 _VAGUE = frozenset({Code.CONNECTION_LOST, Code.HANDSHAKE_REFUSED, Code.OVERLOADED})
 
-#: History requests under way at a time; a node allows a session only few.
-_HISTORY_REQUESTS_MAX = 4
-
 OnState = Callable[[State, State], object]
 """Told the state before and the state now."""
-
-
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """Who the client is on the node."""
-
-    session: str = ""
-    node: str = ""
-    user: str = ""
-    authenticated: bool = False
-    grants: Grants = Grants()
-    extra: dict[str, str] = {}
-    token: str = ""
-    token_expires_ms: int = 0
-    message_bytes_max: int = 0
 
 
 class Session:
@@ -91,7 +75,6 @@ class Session:
         "_flush_due",
         "_handlers",
         "_heartbeat",
-        "_history_slots",
         "_last_word",
         "_on_state",
         "_unrouted",
@@ -102,6 +85,9 @@ class Session:
         "hello",
         "is_ready",
         "lost",
+        "past",
+        "proof",
+        "renewal",
         "requests",
         "restore_key",
         "router",
@@ -113,7 +99,12 @@ class Session:
     )
 
     def __init__(
-        self, tuning: Tuning, clock: Clock, entropy: Entropy, on_state: OnState | None
+        self,
+        tuning: Tuning,
+        clock: Clock,
+        entropy: Entropy,
+        on_state: OnState | None,
+        proof: Proof,
     ) -> None:
         self.tuning = tuning
         self.clock = clock
@@ -134,13 +125,31 @@ class Session:
         self._flush_due = False
         self._heartbeat: Heartbeat | None = None
         self._unrouted = 0
-        self._history_slots = asyncio.Semaphore(_HISTORY_REQUESTS_MAX)
-        self.requests = Requests(tuning, clock, self.wake)
+        self.tasks = TaskSet(self._on_task_error)
+        self.proof = proof
+        self.renewal = Renewal(
+            proof,
+            clock,
+            entropy,
+            tuning.backoff,
+            self.tasks,
+            ask=self._renew,
+            on_failure=self._on_renewal_failure,
+            on_release=self.wake,
+        )
+        holds_back = self.renewal.holds_back
+        self.requests = Requests(tuning, clock, self.wake, holds_back)
+        self.past = Past(self.requests, self.check_usable)
         self.router = Router()
         self.attachments = Attachments(
-            self.router, clock, entropy, tuning.backoff, self.requests.new_id, self.wake
+            self.router,
+            clock,
+            entropy,
+            tuning.backoff,
+            self.requests.new_id,
+            self.wake,
+            holds_back,
         )
-        self.tasks = TaskSet(self._on_task_error)
         self._handlers = self._make_handlers()
 
     # --- connections -------------------------------------------------------------------------------
@@ -170,6 +179,9 @@ class Session:
         self._unplug()
         if error.code in _VAGUE and self._last_word is not None:
             error = self._last_word
+        if error.code is Code.AUTH_DEADLINE and self.standing.error is not None:
+            # It had been somebody, and this is why it was nobody for too long.
+            error = self.standing.error
         self.attachments.detach_all()
         self.requests.connection_lost()
         if self.hello is not None and not self.hello.done():
@@ -181,6 +193,7 @@ class Session:
     def _unplug(self) -> None:
         self.wire = None
         self.is_ready = False
+        self.renewal.disconnected()
         self._stop_heartbeat()
 
     def _stop_heartbeat(self) -> None:
@@ -211,6 +224,7 @@ class Session:
         """Nothing more will come or go: tell everyone who waits."""
         self.error = error
         self._unplug()
+        self.proof.stop()
         for subscription in self.router:
             self.router.remove(subscription)
             subscription.end(error)
@@ -238,19 +252,9 @@ class Session:
 
     def _flush(self) -> None:
         self._flush_due = False
-        if self.wire is not None and self.is_ready:
+        if self.wire is not None and self.is_ready and not self.renewal.is_holding:
             self.attachments.flush(self.wire)
             self.requests.flush(self.wire)
-
-    def history(self, request: HistoryRequest, limit: int | None, page_len: int) -> History:
-        return History(self._ask_history, request, limit, page_len)
-
-    async def _ask_history(self, page: HistoryRequest) -> HistoryReply:
-        self.check_usable()
-        async with self._history_slots:
-            reply = await self.requests.call(page, resend=True)
-        assert isinstance(reply, HistoryReply)
-        return reply
 
     # --- subscriptions (this is the `Owner` of each) -----------------------------------------------
 
@@ -281,21 +285,7 @@ class Session:
         return known and not self.attachments.is_made_by_node(subscription.channel)
 
     def fill(self, subscription: Subscription, gap: Gap) -> None:
-        self.tasks.spawn(self._fill(subscription, gap))
-
-    async def _fill(self, subscription: Subscription, gap: Gap) -> None:
-        until = Serial(gap.upto.epoch, gap.upto.offset + 1)
-        request = HistoryRequest(channel=gap.channel, since=gap.after, until=until)
-        history = self.history(request, None, HISTORY_PAGE_LEN_MAX)
-        complete = False
-        try:
-            async for received in history:
-                if not await subscription.fill_message(gap, received.message):
-                    return
-            complete = history.complete
-        except ArautoError as error:
-            _log.info("a gap in %s stays: %s", gap.channel, error)
-        subscription.fill_done(gap, complete=complete)
+        self.tasks.spawn(self.past.fill(subscription, gap))
 
     # --- events ------------------------------------------------------------------------------------
 
@@ -378,11 +368,13 @@ class Session:
 
     def _on_restored(self, event: Restored) -> None:
         # At once: what was missed may follow in the same read.
+        self.renewal.authenticated(event.expires_in_ms)
         self.attachments.handle_restored(event.results)
         self.requests.answer(event)
 
     def _on_auth(self, event: AuthReply) -> None:
         if event.success:
+            self.renewal.authenticated(event.expires_in_ms)
             self.standing = msgspec.structs.replace(
                 self.standing,
                 user=event.user,
@@ -391,6 +383,7 @@ class Session:
                 extra=event.extra,
                 token=event.token,
                 token_expires_ms=event.token_expires_ms,
+                error=None,
             )
         self.requests.answer(event)
 
@@ -402,7 +395,11 @@ class Session:
         for name in event.channels:
             self.attachments.forget_made(name)
             subscription = self.router.get(name)
-            if subscription is not None:
+            if subscription is None:
+                continue
+            if event.error is not None and self.renewal.holds_back(event.error.code):
+                self.attachments.postpone(subscription)
+            else:
                 self.router.remove(subscription)
                 subscription.end(error)
 
@@ -415,6 +412,43 @@ class Session:
         if 4000 <= event.code < 6000 or not self.is_ready:
             self._last_word = error
         _log.warning("the node says: %s", error)
+        if event.code == Code.TOKEN_EXPIRED and self.hello is not None and self.hello.done():
+            # The session goes on as nobody; its key would bring back nobody either.
+            self.restore_key = None
+            self.standing = self.standing.nobody(error)
+            self.renewal.expired()
+
+    # --- identity ----------------------------------------------------------------------------------
+
+    async def authenticate(self, credentials: CredentialsSource) -> None:
+        """Become who these credentials prove, now and from now on.
+
+        Raises:
+            ArautoError: the refusal; then the session stays what it was.
+        """
+        source = self.proof.source(credentials)
+        request = AuthRequest(credentials=await read_credentials(source))
+        self.renewal.pause()
+        try:
+            if self.renewal.is_holding and self.wire is not None:
+                # What waits in the queue waits for this.
+                reply = await self.requests.ask_now(self.wire, request)
+            else:
+                reply = await self.requests.call(request, resend=True)
+            check_success(reply)
+            self.proof.use(source)
+        finally:
+            self.renewal.resume()
+
+    async def _renew(self, credentials: bytes) -> None:
+        if self.wire is None or not self.is_ready:
+            raise ConnectionLostError("there is no connection to authenticate on")
+        reply = await self.requests.ask_now(self.wire, AuthRequest(credentials=credentials))
+        check_success(reply)
+
+    def _on_renewal_failure(self, error: ArautoError) -> None:
+        if self.standing.error is not None:
+            self.standing = msgspec.structs.replace(self.standing, error=error)
 
     # --- heartbeat ---------------------------------------------------------------------------------
 

@@ -7,21 +7,19 @@ the loss, wait a little, again. One task per client, and the only one that lives
 import asyncio
 import logging
 from functools import partial
-from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import msgspec
 
-from arauto.client import payload
 from arauto.client.backoff import attempt_after, delay_s
-from arauto.client.failures import ConnectionLostError, RefusedError, from_event
-from arauto.client.options import CredentialsSource, Target
+from arauto.client.failures import ConnectionLostError, RefusedError
+from arauto.client.options import Target
+from arauto.client.proof import check_success
 from arauto.client.session import Session
 from arauto.client.state import TABLE, Trigger
 from arauto.client.wire import Wire, open_wire
 from arauto.codec.base import Codec
 from arauto.codec.events import (
-    AuthReply,
     AuthRequest,
     Restored,
     RestoreRequest,
@@ -31,14 +29,11 @@ from arauto.codec.events import (
 from arauto.errors import ArautoError, Code
 from arauto.names import check_hub
 
-__all__ = ["Supervisor", "check_success", "read_credentials", "websocket_url"]
+__all__ = ["Supervisor", "websocket_url"]
 
 _log = logging.getLogger("arauto.client")
 
 _PATH = "/v1/ws"
-
-#: With a function that makes fresh ones, these refusals may be cured by the next token or credentials.
-_CURED_BY_FRESH = frozenset({Code.TOKEN_EXPIRED, Code.AUTH_FAILED})
 
 
 class Supervisor:
@@ -46,33 +41,22 @@ class Supervisor:
 
     __slots__ = (
         "_codec",
-        "_credentials",
         "_key",
         "_session",
         "_target",
-        "_token",
         "last_error",
         "started",
     )
 
-    def __init__(
-        self, session: Session, target: Target, codec: Codec, credentials: CredentialsSource
-    ) -> None:
+    def __init__(self, session: Session, target: Target, codec: Codec) -> None:
         self._session = session
         self._target = target
         self._codec = codec
-        self._token = target.token
-        self._credentials = credentials
         self._key: tuple[str, float] | None = None
         """The restore key of the last session that worked, until the node has answered to it."""
         self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done once the first connection works, or the client failed."""
         self.last_error: ArautoError | None = None
-
-    def authenticate_with(self, credentials: CredentialsSource) -> None:
-        """Use these from now on, whenever a session cannot be restored."""
-        self._credentials = credentials
-        self._token = None
 
     async def run(self) -> None:
         """Keep the session connected. Returns when the client has failed."""
@@ -98,7 +82,7 @@ class Supervisor:
         while True:
             error, lived_s = await self._live()
             self.last_error = error
-            if not self._is_worth_retrying(error):
+            if not session.proof.cures(error):
                 return error
             session.step(Trigger.LOST)
             attempt = attempt_after(backoff, attempt, lived_s, error.code)
@@ -122,12 +106,8 @@ class Supervisor:
         )
         session.use(wire)
         assert session.lost is not None
-        late = ConnectionLostError("the node did not set up the session in time")
-        deadline = session.clock.call_later(tuning.handshake_timeout_s, partial(wire.abort, late))
         try:
-            await self._open(wire)
-            session.step(Trigger.OPENED)
-            await self._join(wire)
+            await self._set_up(wire)
         except ArautoError as error:
             wire.abort(error)
             session.handle_lost(wire, error)
@@ -137,8 +117,6 @@ class Supervisor:
                 session.restore_key = None
             told = session.lost.result()
             return (told if isinstance(error, ConnectionLostError) else error), 0.0
-        finally:
-            deadline.cancel()
         since_s = session.clock.monotonic_s()
         session.step(Trigger.JOINED)
         if not self.started.done():
@@ -147,12 +125,23 @@ class Supervisor:
         await wire.wait_lost()
         return reason, session.clock.monotonic_s() - since_s
 
-    async def _open(self, wire: Wire) -> None:
+    async def _set_up(self, wire: Wire) -> None:
+        """Connect a wire and make it carry the session."""
+        session = self._session
+        headers = await session.proof.headers()
+        late = ConnectionLostError("the node did not set up the session in time")
+        timeout_s = session.tuning.handshake_timeout_s
+        deadline = session.clock.call_later(timeout_s, partial(wire.abort, late))
+        try:
+            await self._open(wire, headers)
+            session.step(Trigger.OPENED)
+            await self._join(wire)
+        finally:
+            deadline.cancel()
+
+    async def _open(self, wire: Wire, headers: dict[str, str]) -> None:
         target = self._target
         tuning = self._session.tuning
-        headers = {}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {await _fresh(self._token)}"
         await open_wire(
             websocket_url(target.url, target.hub),
             wire,
@@ -169,8 +158,8 @@ class Supervisor:
         assert session.hello is not None
         info: SessionInfo = await session.hello
         restored = await self._restore(wire)
-        if restored is None and self._credentials is not None and not info.authenticated:
-            request = AuthRequest(credentials=await read_credentials(self._credentials))
+        if restored is None and session.proof.has_credentials and not info.authenticated:
+            request = AuthRequest(credentials=await session.proof.credentials())
             check_success(await session.requests.ask_now(wire, request))
         session.make_ready(info.ping_interval_ms / 1000 or session.tuning.heartbeat_s)
         if restored is not None:
@@ -203,14 +192,9 @@ class Supervisor:
             authenticated=bool(reply.user),
             grants=reply.grants,
             extra=reply.extra,
+            error=None,
         )
         return reply
-
-    def _is_worth_retrying(self, error: ArautoError) -> bool:
-        if error.retryable:
-            return True
-        fresh = callable(self._token) or callable(self._credentials)
-        return fresh and error.code in _CURED_BY_FRESH
 
     async def _sleep(self, wait_s: float) -> None:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -235,37 +219,6 @@ def websocket_url(url: str, hub: str) -> str:
     path = parts.path if parts.path not in ("", "/") else _PATH
     query = "&".join(filter(None, (parts.query, urlencode({"hub": check_hub(hub)}))))
     return urlunsplit((parts.scheme, parts.netloc, path, query, ""))
-
-
-async def read_credentials(source: CredentialsSource) -> bytes:
-    """The bytes to send for credentials.
-
-    Raises:
-        ArautoError: AUTH_UNAVAILABLE if the function that makes them failed; BAD_FIELD.
-    """
-    data, _ = payload.encode(await _fresh(source))
-    return data
-
-
-def check_success(reply: AuthReply) -> None:
-    """Raise the refusal, if it is one."""
-    if not reply.success:
-        if reply.error is not None:
-            raise from_event(reply.error)
-        raise RefusedError(Code.AUTH_FAILED, "the credentials were refused")
-
-
-async def _fresh(source: Any) -> Any:
-    """What a source of tokens or credentials holds now."""
-    if not callable(source):
-        return source
-    try:
-        return await source()
-    except ArautoError:
-        raise
-    except Exception as error:
-        text = f"the function for tokens or credentials failed: {error!r}"
-        raise ArautoError(Code.AUTH_UNAVAILABLE, text) from error
 
 
 def _wake(future: "asyncio.Future[None]") -> None:

@@ -90,8 +90,12 @@ class Wire(WSListener):
             return
         try:
             data = self._codec.encode_request(request)
-        except UnicodeEncodeError as error:
-            raise ArautoError(Code.BAD_FIELD, "text is valid Unicode") from error
+        except ArautoError:
+            raise
+        except Exception as error:
+            # Whatever a caller slipped in: its request alone fails, not those that leave beside it.
+            text = f"the request cannot be written: {error}"
+            raise ArautoError(Code.BAD_FIELD, text) from error
         self.spoke = True
         transport.send(self._kind, data)
 

@@ -209,7 +209,7 @@ async def test_a_session_is_restored_with_its_identity_id_and_subscriptions(
 def _has_restore_state(node: RunningNode) -> bool:
     """The node keeps the state shortly after it changed."""
     sessions = node.node.directory.hubs["shop"].sessions.values()
-    return all(not subscriber.session._restore_pending for subscriber in sessions)  # type: ignore[attr-defined]
+    return all(subscriber.session.restorable._due is None for subscriber in sessions)  # type: ignore[attr-defined]
 
 
 async def test_the_user_channel_is_iterated_over_and_survives_a_reconnect(

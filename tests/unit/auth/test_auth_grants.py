@@ -7,9 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from arauto.errors import ArautoError, Code
+from arauto.grants import GRANTS_LEN_MAX, GrantSet, check_grants, covers
 from arauto.model import Grant, Grants
 from arauto.names import check_channel, check_pattern, matches
-from arauto.session.auth.grants import GRANTS_LEN_MAX, GrantSet, check_grants, covers
 
 
 def _set(*channels: str, publish: bool = True, subscribe: bool = True) -> GrantSet:

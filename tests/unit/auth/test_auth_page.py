@@ -12,9 +12,9 @@ import pytest
 
 from arauto.codec.events import AuthReply, AuthRequest
 from arauto.codec.json import JsonCodec
+from arauto.grants import GrantSet
 from arauto.model import Grant, Grants
 from arauto.session.auth.authenticator import check_auth_settings
-from arauto.session.auth.grants import GrantSet
 from arauto.session.auth.jwt import JwtVerifier
 from arauto.session.auth.outbound import OutboundResponse
 from arauto.session.auth.provider import HttpAuthProvider

@@ -9,9 +9,9 @@ from typing import Annotated
 import msgspec
 
 from arauto.errors import ArautoError, Code
+from arauto.grants import GRANTS_LEN_MAX, check_grants
 from arauto.model import Grant, Grants, Identity
 from arauto.names import check_channel
-from arauto.session.auth.grants import GRANTS_LEN_MAX, check_grants
 
 __all__ = [
     "EXTRA_BYTES_MAX",

@@ -4,7 +4,8 @@ A decision depends on the set of grants alone: not on their order, not on earlie
 channel a grant must match it. For a *pattern* or a *topic* the grant must cover everything that the pattern
 can match or that lies under the topic. That is decided conservatively: a wildcard in what is asked for is
 an opaque piece that only a grant's `*` takes in (and `#` a grant's `#`), so the answer may be a needless
-"no", never a wrong "yes". Two grants that cover a pattern only together do not cover it.
+"no", never a wrong "yes". Two grants that cover a pattern only together do not cover it. The
+clients decide by the same code; `tests/vectors/grants.json` holds both to it.
 """
 
 from collections.abc import Iterable

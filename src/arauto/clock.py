@@ -24,7 +24,10 @@ class Clock(Protocol):
         """Milliseconds since 1970, UTC. May jump."""
 
     def monotonic_s(self) -> float:
-        """Seconds from some start. Never goes back."""
+        """Seconds from some start. Never goes back. As the event loop counts, in steps of a millisecond."""
+
+    def fine_ns(self) -> int:
+        """Nanoseconds from some other start, as finely as the machine tells. For measuring what is short."""
 
     def call_later(self, delay_s: float, callback: Callable[[], object]) -> Timer: ...
 
@@ -34,11 +37,12 @@ class Clock(Protocol):
 class SystemClock:
     """The real clock of the running event loop."""
 
-    __slots__ = ("_loop", "call_soon", "monotonic_s")
+    __slots__ = ("_loop", "call_soon", "fine_ns", "monotonic_s")
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._loop = loop or asyncio.get_running_loop()
         self.monotonic_s: Callable[[], float] = self._loop.time
+        self.fine_ns: Callable[[], int] = time.perf_counter_ns
         self.call_soon: Callable[[Callable[[], object]], object] = self._loop.call_soon
 
     def wall_ms(self) -> int:

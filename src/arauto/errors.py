@@ -66,6 +66,7 @@ class Code(IntEnum):
     BATCH_TOO_LARGE = 3007  # more items in one request than allowed
     DOCUMENT_TOO_LARGE = 3008  # the change would make the document too large or too deep
     TOO_MANY_MATCHES = 3009  # the pattern matches more channels than can be listed
+    TOO_MANY_HUBS = 3010  # strangers have made up too many hubs, on this node or from this address
 
     # 4xxx: the connection ends; reconnecting is right
     GOING_AWAY = 4000  # the node is shutting down or draining
@@ -108,6 +109,7 @@ class Code(IntEnum):
     NODE_UNREACHABLE = 8007  # the node's admin API did not answer
     QUERY_LIMIT = 8008  # the query ran longer or returned more than allowed
     NO_SPARK = 8009  # the pipeline's packages are not installed
+    SPARK_ENDED = 8010  # Spark's Java ended while it was needed
 
 
 #: Codes where the same request may succeed later without change.
@@ -119,6 +121,7 @@ _RETRYABLE = frozenset(
         Code.TOO_MANY_CHANNELS,
         Code.HUB_RATE_LIMITED,
         Code.TOO_MANY_PENDING,
+        Code.TOO_MANY_HUBS,
         Code.STORAGE_FAILED,
         Code.STORAGE_FULL,
         Code.STORAGE_UNAVAILABLE,
@@ -126,6 +129,7 @@ _RETRYABLE = frozenset(
         Code.NOT_OWNER,
         Code.LAKE_BUSY,
         Code.NODE_UNREACHABLE,
+        Code.SPARK_ENDED,
     }
 )
 
@@ -137,6 +141,7 @@ class ArautoError(Exception):
         code: the public number.
         message: a sentence for a person; never contains payloads or secrets.
         field: the request field at fault, or "".
+        told: the sentence for clients; the message itself, unless that is for operators only.
     """
 
     def __init__(self, code: Code, message: str, *, field: str = "") -> None:
@@ -150,6 +155,11 @@ class ArautoError(Exception):
         """Whether the same request may succeed later, or the client should reconnect."""
         return self.code in _RETRYABLE or 4000 <= self.code < 5000
 
+    @property
+    def told(self) -> str:
+        """What clients are told."""
+        return self.message
+
     def __str__(self) -> str:
         where = f" ({self.field})" if self.field else ""
         return f"[{int(self.code)} {self.code.name}] {self.message}{where}"
@@ -160,4 +170,22 @@ class DisconnectError(ArautoError):
 
 
 class StorageError(ArautoError):
-    """A storage adapter's failure, translated once at the adapter (6xxx)."""
+    """A storage adapter's failure, translated once at the adapter (6xxx).
+
+    The message names files, servers and the database's own words: it is for the operator's log. Clients are
+    told the same sentence for the same code, whatever happened.
+    """
+
+    @property
+    def told(self) -> str:
+        """What clients are told; nothing that belongs to the machine."""
+        return _STORAGE_TOLD[self.code]
+
+
+_STORAGE_TOLD = {
+    Code.STORAGE_FAILED: "the storage refused the operation; nothing was acknowledged",
+    Code.STORAGE_FULL: "the storage is full; nothing was acknowledged",
+    Code.STORAGE_UNAVAILABLE: "the storage is not available just now; retry later",
+    Code.STORAGE_READ_ONLY: "the storage cannot be written just now",
+    Code.STORAGE_CORRUPT: "what is stored cannot be read; the operator's log says more",
+}

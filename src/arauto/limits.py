@@ -19,6 +19,7 @@ __all__ = [
     "JSON_DEPTH_MAX",
     "KEY_BYTES_MAX",
     "LAST_EVENT_ID_BYTES_MAX",
+    "LOOSE_PATTERNS_LEN_MAX",
     "NAME_BYTES_MAX",
     "POSITIONS_LEN_MAX",
     "RESTORE_KEY_BYTES_MAX",
@@ -86,3 +87,7 @@ CLOSE_REASON_BYTES_MAX = 123
 
 #: The id of a server-sent event, which comes back as a request header.
 LAST_EVENT_ID_BYTES_MAX = 4_096
+
+#: Patterns of one hub that begin with a wildcard and are not `*` alone: each is tried for every channel
+#: that opens.
+LOOSE_PATTERNS_LEN_MAX = 256

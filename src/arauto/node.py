@@ -13,6 +13,7 @@ from arauto.admin.app import make_app
 from arauto.admin.operations import Operations
 from arauto.admin.records import ListenerInfo, NodeInfo
 from arauto.admin.revoked import RevokedUsers
+from arauto.bounds import hub_limits, pools, stranger_limits
 from arauto.clock import Clock, SystemClock
 from arauto.codec.json import JsonCodec
 from arauto.codec.proto import ProtoCodec
@@ -21,14 +22,14 @@ from arauto.codec.websocket import binary_frame, text_frame
 from arauto.config.edges import HttpConfig
 from arauto.config.schema import Config
 from arauto.entropy import Entropy, SystemEntropy
-from arauto.errors import ArautoError, Code
+from arauto.errors import ArautoError, Code, StorageError
 from arauto.gateways.guard import Admission, HttpLimits, Upgrade, response
 from arauto.gateways.port import Port
 from arauto.gateways.rest import Rest
 from arauto.gateways.sse import SseGateway
 from arauto.gateways.websocket import WebSocketGateway
 from arauto.hub.directory import Directory
-from arauto.hub.environment import Environment, HubLimits
+from arauto.hub.environment import Environment
 from arauto.hub.fanout import Format, Turn
 from arauto.hub.refusals import Refusals
 from arauto.recorder import Recorder
@@ -61,6 +62,8 @@ _log = structlog.get_logger("arauto.node")
 
 #: Administrators, scrapers and dashboards; more than this at once is none of them.
 _ADMIN_CONNECTIONS_MAX = 256
+#: How far the journal may be ahead of the clock and still be believed.
+_AHEAD_MS_MAX = 3_600_000
 
 
 class Node:
@@ -115,7 +118,7 @@ class Node:
         self.storage = await open_storage(self.config, self.clock)
         self._closers.append(self.storage.close)
         self._closers.append(lambda: self.tasks.close(self.config.node.shutdown_grace_s))
-        self._build_hubs()
+        self._build_hubs(await self._newest_ms())
         self._closers.append(self.directory.close)
         self._build_sessions()
         self._build_intervals()
@@ -144,10 +147,19 @@ class Node:
 
     # --- building ----------------------------------------------------------------------------------
 
-    def _build_hubs(self) -> None:
+    async def _newest_ms(self) -> int:
+        """The time of the journal's newest row, so that time goes on from there; 0 if it is no use."""
+        journal = self.storage.journal
+        try:
+            rows = await journal.read(journal.last_seq - 1, 1)
+        except StorageError:
+            return 0  # a damaged row must not keep the node from starting
+        newest_ms = max((entry.ts_ms for _, entry in rows), default=0)
+        # A clock that was far ahead is not followed for ever.
+        return newest_ms if newest_ms <= self.clock.wall_ms() + _AHEAD_MS_MAX else 0
+
+    def _build_hubs(self, began_ms: int) -> None:
         config = self.config
-        channel, limits = config.channel, config.limits
-        history_len = config.engine.max_live_history_size if channel.enable_live_history else 0
         self.env = Environment(
             node=config.node.name,
             clock=self.clock,
@@ -159,28 +171,17 @@ class Node:
             features=FEATURES,
             channel_types=CHANNEL_TYPES,
             journal_subscriptions=config.journal.subscriptions,
-            limits=HubLimits(
-                hub_close_s=config.hub.close_timeout_s,
-                channel_close_s=channel.close_timeout_s,
-                settings_refresh_s=config.hub.settings_refresh_s,
-                history_page_len=channel.history_page_size,
-                recovery_len_max=channel.recovery_max,
-                live_history_len_max=history_len,
-                presence_page_len=channel.presence_page_size,
-                pattern_positions_len_max=limits.pattern_matches_max,
-                pending_per_channel_max=limits.pending_per_channel_max,
-                stored_inflight_max=limits.stored_in_flight_max,
-                snapshot_interval_s=channel.document_snapshot_interval_s,
-                retain_s_max=channel.retain_msg_duration_s,
-                document_bytes_max=limits.document_bytes_max,
-            ),
+            began_ms=began_ms,
+            limits=hub_limits(config),
+            pools=pools(config),
         )
         self.directory = Directory(
             self.env,
             defaults=config.hub.defaults,
             builtin_rules=config.hub.default_rules,
             allow_dynamic=config.engine.allow_dynamic_hubs,
-            hubs_max=limits.hubs_max,
+            hubs_max=config.limits.hubs_max,
+            strangers=stranger_limits(config),
         )
         self.metrics.set_gauges(self._gauges)
 
@@ -211,9 +212,7 @@ class Node:
         auth = self.config.auth
         policy = AddressPolicy(
             auth.provider_allowlist,
-            # In development the auth service usually runs on the same machine.
-            allow_private=auth.provider_allow_private_networks
-            or self.config.node.mode == "development",
+            allow_private=auth.provider_allow_private_networks,
         )
         outbound = OutboundClient(policy, response_bytes_max=auth.provider_response_bytes_max)
         timeout_s = self.config.hub.authenticate_request_timeout_s
@@ -447,7 +446,13 @@ class Node:
 
     def _gauges(self) -> Iterable[HubGauges]:
         return (
-            HubGauges(hub.name, len(hub.channels), len(hub.sessions), hub.subscription_count)
+            HubGauges(
+                hub.name,
+                len(hub.channels),
+                len(hub.sessions),
+                hub.subscription_count,
+                hub.holdings.live_history.used_bytes,
+            )
             for hub in self.directory.hubs.values()
         )
 

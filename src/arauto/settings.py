@@ -23,6 +23,7 @@ __all__ = [
 
 # The upper ends keep every sum and product made of them exact and storable; a hundred years is long enough.
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
+_Bytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=3_155_760_000)]
 
 
@@ -95,6 +96,8 @@ class Quotas(_Setting, frozen=True, kw_only=True):
     """Publications per second over the whole hub."""
     session_messages_per_s: _Count = 1_000
     """Requests per second from one session; heartbeats are free."""
+    live_history_bytes_max: _Bytes = 268_435_456
+    """Memory that the live history of all channels takes together; then the oldest messages of the hub go."""
 
 
 class AuthProvider(_Setting, frozen=True, kw_only=True):

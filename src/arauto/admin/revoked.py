@@ -26,7 +26,7 @@ class RevokedUsers:
         for key, value in await self._kv.scan(_PLACE, "", _USERS_MAX):
             hub, _, user = key.partition(":")
             # What cannot be read was revoked all the same: until now.
-            at_ms = int(value) if value.isdigit() else self._clock.wall_ms()
+            at_ms = int(value) if value is not None and value.isdigit() else self._clock.wall_ms()
             found.append((at_ms, hub, user))
         for at_ms, hub, user in sorted(found):
             self._revocations.remember_user(hub, user, at_ms)

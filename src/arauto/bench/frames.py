@@ -12,7 +12,6 @@ from arauto.codec.base import Codec
 from arauto.codec.events import (
     Ack,
     ErrorEvent,
-    EventType,
     Gap,
     Ping,
     Pong,
@@ -21,6 +20,7 @@ from arauto.codec.events import (
     SubscribeReply,
 )
 from arauto.codec.json import JsonCodec
+from arauto.codec.numbers import EventType
 from arauto.codec.proto import ProtoCodec
 
 __all__ = [

@@ -136,7 +136,15 @@ def arauto_config(port: int, directory: Path, *, stored: bool) -> dict[str, obje
                     "subscriptionsPerSessionMax": 0,
                     "messagesPerS": 0,
                     "sessionMessagesPerS": 0,
+                    "liveHistoryBytesMax": 0,
                 }
+            },
+            # All clients come from one address, and none of them authenticates.
+            "strangers": {
+                "hubsMax": 0,
+                "hubsPerAddressMax": 0,
+                "sessionsMax": 0,
+                "channelsMax": 0,
             },
             "defaultRules": {
                 "public": True,

@@ -10,9 +10,9 @@ import typer
 from rich.text import Text
 
 from arauto.cli.console import errors
-from arauto.cli.printable import printable
 from arauto.client import Client, ConnectionLostError, RequestTimeoutError, State, Tuning
 from arauto.errors import ArautoError
+from arauto.printable import printable
 
 __all__ = [
     "EXIT_REFUSED",

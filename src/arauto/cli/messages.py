@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.highlighter import JSONHighlighter
 from rich.text import Text
 
-from arauto.cli.printable import printable
 from arauto.client import Received, Update
 from arauto.client.payload import is_json, is_text
 from arauto.codec.events import (
@@ -30,6 +29,7 @@ from arauto.codec.events import (
 from arauto.codec.json import JsonCodec
 from arauto.errors import ArautoError
 from arauto.model import Member, Serial
+from arauto.printable import printable
 
 __all__ = [
     "JsonPrinter",

@@ -21,13 +21,13 @@ from arauto.cli.connection import (
     show_client_log,
 )
 from arauto.cli.payloads import Form, Payload, read_payload
-from arauto.cli.printable import printable
 from arauto.cli.publishing import Publisher, Receipts, Source
 from arauto.cli.signals import EXIT_FORCED, run_until_asked, stop_signals
 from arauto.client import Draft
 from arauto.errors import ArautoError
 from arauto.model import BINARY
 from arauto.names import check_channel
+from arauto.printable import printable
 
 __all__ = ["pub"]
 

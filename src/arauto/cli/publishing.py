@@ -12,11 +12,11 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from arauto.cli.messages import format_serial
 from arauto.cli.payloads import Form, Payload, read_payload
-from arauto.cli.printable import printable
 from arauto.cli.stdin import read_lines
 from arauto.client import Client, Draft, PartialPublishError
 from arauto.errors import ArautoError
 from arauto.model import Serial
+from arauto.printable import printable
 
 __all__ = ["Publisher", "Receipts", "Source"]
 

@@ -10,7 +10,7 @@ import uvloop
 from rich.console import Console
 from rich.text import Text
 
-from arauto.cli.collector import tune_collector
+from arauto.cli.collector import Collector
 from arauto.cli.console import errors, leave_ctrl_c
 from arauto.cli.ports import explain
 from arauto.cli.signals import stop_signals
@@ -119,13 +119,15 @@ async def _serve(config: Config, console: Console) -> None:
             secrets=[*secret_values(config), *node.generated_secrets],
         )
         await node.start()
-        tune_collector()
+        collector = Collector(node.clock)
+        collector.start()
         try:
             _say_what_is_open(node, console)
             await asked.wait()
             leave_ctrl_c()
             console.print(Text("stopping; Ctrl-C again stops at once", style="dim"))
         finally:
+            collector.stop()
             await node.stop()
         console.print(Text("stopped", style="dim"))
 

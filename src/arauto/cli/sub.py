@@ -21,12 +21,12 @@ from arauto.cli.connection import (
 )
 from arauto.cli.console import Output, forget_output, leave_ctrl_c
 from arauto.cli.messages import JsonPrinter, Printer, TextPrinter, format_serial, parse_serial
-from arauto.cli.printable import printable
 from arauto.cli.signals import run_until_asked, stop_signals
 from arauto.cli.watch import Watch, is_document
 from arauto.errors import ArautoError
 from arauto.model import Serial
 from arauto.names import check_pattern, is_pattern
+from arauto.printable import printable
 
 __all__ = ["sub"]
 

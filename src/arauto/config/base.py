@@ -14,6 +14,7 @@ __all__ = [
     "Bytes",
     "Count",
     "Interval",
+    "MemoryBytes",
     "Name",
     "Port",
     "PositiveCount",
@@ -31,6 +32,7 @@ Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 PositiveCount = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
 Bytes = Annotated[int, msgspec.Meta(ge=1, le=1 << 32)]
+MemoryBytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=100 * _YEAR_S)]
 Interval = Annotated[float, msgspec.Meta(gt=0, le=_YEAR_S)]
 Ratio = Annotated[float, msgspec.Meta(ge=0, le=1)]

@@ -8,6 +8,7 @@ from arauto.config.base import (
     RESERVED,
     Count,
     Interval,
+    MemoryBytes,
     Name,
     PositiveCount,
     Seconds,
@@ -23,6 +24,7 @@ __all__ = [
     "LimitsConfig",
     "NodeConfig",
     "SessionConfig",
+    "StrangersConfig",
 ]
 
 
@@ -44,8 +46,8 @@ class EngineConfig(Section, frozen=True):
     """What concerns every hub of the node."""
 
     allow_dynamic_hubs: bool = True
-    """Create a hub the first time someone connects to it. Off, a hub must be set up by an administrator
-    first, which stops strangers from making tenants."""
+    """Create a hub the first time someone connects or publishes to it. Off, a hub must be set up by an
+    administrator first, which stops strangers from making tenants."""
     max_live_history_size: Count = 10_000
     """The most messages any channel keeps in memory, whatever its rules say. Memory per channel is up to
     this times the size of a message."""
@@ -58,6 +60,23 @@ class EngineConfig(Section, frozen=True):
     """How often the number of sessions is sampled to find each interval's peak."""
     workers: Annotated[PositiveCount, RESERVED] = 1
     """Reserved for the cluster; ignored today. Node processes that share the port."""
+
+
+class StrangersConfig(Section, frozen=True):
+    """Hubs that a client which has not authenticated makes by connecting or publishing. They become like
+    any other as soon as somebody who has authenticated, or an administrator, uses them."""
+
+    hubs_max: Count = 1_000
+    """Such hubs open at once on the node; 0 = as many as `limits.hubsMax` allows. More are refused."""
+    hubs_per_address_max: Count = 100
+    """Such hubs open at once from one address (of IPv6, from one /64); 0 = no limit. Behind a proxy all
+    come from one address: set it to 0 there, or set the hubs up."""
+    close_timeout_s: Seconds = 10
+    """How long such a hub stays open while it has neither sessions nor channels."""
+    sessions_max: Count = 1_000
+    """Sessions connected to such a hub at once, if its quotas allow no fewer; 0 = as the quotas say."""
+    channels_max: Count = 1_000
+    """Channels open in such a hub at once, if its quotas allow no fewer; 0 = as the quotas say."""
 
 
 class HubConfig(Section, frozen=True):
@@ -74,6 +93,7 @@ class HubConfig(Section, frozen=True):
     """The settings of a hub that was created on first use."""
     default_rules: Rules = Rules()
     """The rules of channels for which a hub has no others."""
+    strangers: StrangersConfig = StrangersConfig()
 
 
 class SessionConfig(Section, frozen=True):
@@ -124,8 +144,8 @@ class LimitsConfig(Section, frozen=True):
     """Bounds on what can pile up in the node. What one hub may use is set per hub, in its quotas."""
 
     hubs_max: Count = 10_000
-    """Hubs open at once; 0 = no limit. Stops a stranger from filling memory where hubs are created on
-    first use."""
+    """Hubs open at once that were created on first use; 0 = no limit. Hubs that an administrator has set
+    up do not count and always have a place."""
     pattern_matches_max: Annotated[int, msgspec.Meta(ge=1, le=POSITIONS_LEN_MAX)] = 1_000
     """Channels whose place in their history is reported to a wildcard subscription."""
     pending_per_channel_max: PositiveCount = 1_000
@@ -135,3 +155,6 @@ class LimitsConfig(Section, frozen=True):
     catches up. What the storage itself takes on is bounded too."""
     document_bytes_max: Annotated[int, msgspec.Meta(ge=1, le=1 << 26)] = 4_194_304
     """Size of one document."""
+    live_history_bytes_max: MemoryBytes = 1_073_741_824
+    """Memory that live history takes over all hubs; 0 = no limit. Then the oldest messages of the hub
+    that holds the most go."""

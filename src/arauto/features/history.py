@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from arauto.hub.hooks import FeatureSpec, Recent
+from arauto.hub.live_memory import Place
+from arauto.hub.share import size_of
 from arauto.model import Message
 from arauto.settings import Rules
 
@@ -22,21 +24,25 @@ class _State(msgspec.Struct):
 
 
 class LiveHistory(Recent):
-    """The last N messages no older than the configured age.
+    """The last N messages no older than the configured age, as far as the hub may hold so many bytes.
 
     Memory is taken with the first message, not with the channel. Old messages leave when something
-    happens on the channel; a message past its age is never handed out.
+    happens on the channel, or when the hub needs the room; a message past its age is never handed out.
     """
 
-    __slots__ = ("_floor", "_len_max", "_messages")
+    __slots__ = ("_floor", "_is_over", "_len_max", "_memory", "_messages", "_place")
 
     name = "live_history"
 
     def __init__(self, channel: "Channel") -> None:
         super().__init__(channel)
+        self._memory = channel.hub.holdings.live_history
         self._messages: deque[Message] | None = None
+        """None while there are none."""
+        self._place: Place | None = None
         self._floor = channel.offset
         self._len_max = self._allowed_len()
+        self._is_over = False
 
     @property
     def floor(self) -> int:
@@ -57,8 +63,31 @@ class LiveHistory(Recent):
         tail.reverse()
         return tail
 
+    def offset_at(self, ms: int) -> int | None:
+        self._expire()
+        for message in reversed(self._messages or ()):
+            if message.ts_ms <= ms:
+                return message.offset
+        # All that is remembered came later. An epoch begins with offset 1, so what lies before is known
+        # to be none.
+        return 0 if self._floor == 0 else None
+
+    @property
+    def oldest_ms(self) -> int:
+        return self._messages[0].ts_ms if self._messages is not None else 0
+
+    def drop_oldest(self) -> None:
+        messages = self._messages
+        if messages is None:
+            return
+        gone = messages.popleft()
+        self._floor = gone.offset
+        self._memory.give(size_of(gone))
+        if not messages:
+            self._forget()
+
     def restart(self, offset: int) -> None:
-        self._messages = None
+        self._forget()
         self._floor = offset
 
     def on_message(self, message: Message) -> None:
@@ -67,23 +96,60 @@ class LiveHistory(Recent):
             return
         messages = self._messages
         if messages is None:
-            messages = self._messages = deque()
+            if self._is_over:
+                # It was on its way to the disk when its channel closed.
+                return
+            messages = self._begin(message.ts_ms)
         messages.append(message)
         if len(messages) > self._len_max:
-            self._floor = messages.popleft().offset
+            gone = messages.popleft()
+            self._floor = gone.offset
+            # The same as `size_of`, on the shortest way: what most have besides weighs the same.
+            size_bytes = len(message.payload) - len(gone.payload)
+            if message.headers is not gone.headers:
+                size_bytes = size_of(message) - size_of(gone)
+            if not size_bytes:
+                return
+        else:
+            size_bytes = size_of(message)
+        memory = self._memory
+        memory.used_bytes += size_bytes
+        if memory.used_bytes > memory.granted_bytes:
+            memory.make_room()
 
     def on_rules(self, rules: Rules) -> None:
         self._len_max = self._allowed_len()
-        while self._messages and len(self._messages) > self._len_max:
-            self._floor = self._messages.popleft().offset
+        while self._messages is not None and len(self._messages) > self._len_max:
+            self.drop_oldest()
+
+    def on_close(self) -> None:
+        self._is_over = True
+        self._forget()
 
     def export_state(self) -> bytes:
         return msgspec.msgpack.encode(_State(self._floor, list(self._messages or ())))
 
     def import_state(self, state: bytes) -> None:
         found = msgspec.msgpack.decode(state, type=_State)
+        self._forget()
         self._floor = found.floor
-        self._messages = deque(found.messages) or None
+        for message in found.messages:
+            self.on_message(message)
+
+    def _begin(self, oldest_ms: int) -> deque[Message]:
+        self._place = self._memory.enter(self, oldest_ms)
+        self._messages = deque()
+        return self._messages
+
+    def _forget(self) -> None:
+        """Let go of all that is remembered."""
+        messages, self._messages = self._messages, None
+        if messages is None:
+            return
+        self._memory.give(sum([size_of(message) for message in messages]))
+        if self._place is not None:
+            self._memory.leave(self._place)
+            self._place = None
 
     def _allowed_len(self) -> int:
         return min(
@@ -95,8 +161,8 @@ class LiveHistory(Recent):
         if not age_s or not self._messages:
             return
         oldest_ms = self.channel.env.clock.wall_ms() - int(age_s * 1000)
-        while self._messages and self._messages[0].ts_ms < oldest_ms:
-            self._floor = self._messages.popleft().offset
+        while self._messages is not None and self._messages[0].ts_ms < oldest_ms:
+            self.drop_oldest()
 
 
 SPEC = FeatureSpec(LiveHistory.name, lambda rules: rules.live_history_len > 0, LiveHistory)

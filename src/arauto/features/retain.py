@@ -1,14 +1,12 @@
-"""Retain: the last (marked) message of a channel greets each new subscriber."""
+"""Retain: the last (marked) message of a channel is kept for each new subscriber.
 
-from typing import TYPE_CHECKING
+Who subscribes is greeted by the session layer, which knows how fast it reads.
+"""
 
 import msgspec
 
 from arauto.hub.hooks import Feature, FeatureSpec
 from arauto.model import Message, When
-
-if TYPE_CHECKING:
-    from arauto.hub.subscriber import Subscriber
 
 __all__ = ["SPEC", "Retain"]
 
@@ -36,14 +34,6 @@ class Retain(Feature):
         # Marked in any case, so that a client can tell a greeting from an old message come again.
         kept = msgspec.structs.replace(message, expires_ms=expires_ms, retain=True)
         self.channel.hub.retained.set(kept)
-
-    def on_welcome(self, subscriber: "Subscriber", *, recovered: bool) -> None:
-        # Who recovered has seen it, or receives it with the rest.
-        if recovered:
-            return
-        message = self.channel.hub.retained.get(self.channel.name)
-        if message is not None:
-            self.channel.replay(subscriber, (message,))
 
     def export_state(self) -> bytes:
         message = self.channel.hub.retained.get(self.channel.name)

@@ -11,9 +11,10 @@ import msgspec
 from arauto.codec.json_body import decode_body
 from arauto.errors import ArautoError, Code
 from arauto.flow.correlate import correlation_refusal, use_refusal
-from arauto.hub.hub import Hub
 from arauto.hub.quota import TokenBucket
+from arauto.hub.rules import HubState
 from arauto.session.environment import SessionEnvironment
+from arauto.session.identify import find_caller
 from arauto.session.oneshot import Caller
 from arauto.storage.base import Kind
 
@@ -95,39 +96,31 @@ class CorrelationDesk:
         if method not in ("GET", "PUT", "DELETE"):
             raise ArautoError(Code.BAD_FIELD, "use GET, PUT or DELETE here", field="method")
         if not token:
-            # Before the hub is asked for: whoever brings nothing must not make one.
             raise ArautoError(Code.UNAUTHENTICATED, "give a bearer token")
         given = decode_body(body, _Body) if method == "PUT" else None
-        found, caller = await self._caller(hub, token, address)
+        caller = await find_caller(self._env, hub, token, address)
         refusal = use_refusal(caller)
         if refusal is not None:
             raise refusal
-        self._admit(found.name)
+        self._admit(hub)
         by = f"http {address} as {caller.user}"
         if method == "GET":
-            shown = await self._registry.get(found.name, id, owner=caller.user)
+            shown = await self._registry.get(hub, id, owner=caller.user)
             return 200, msgspec.json.encode(shown)
         if given is None:
-            await self._registry.delete(found.name, id, by=by, owner=caller.user)
+            await self._registry.delete(hub, id, by=by, owner=caller.user)
             return 204, b""
+        state = await self._env.directory.look(hub)
         shown = await self._registry.set(
-            found.name,
+            hub,
             id,
             given.text,
             enabled=given.enabled,
             by=by,
             owner=caller.user,
-            check=lambda rule: _check(found, caller, rule),
+            check=lambda rule: _check(state, caller, rule),
         )
         return 200, msgspec.json.encode(shown)
-
-    async def _caller(self, hub: str, token: str, address: str) -> tuple[Hub, Caller]:
-        found = await self._env.directory.get(hub)
-        identity = await self._env.authenticator.authenticate(
-            found.name, found.state.settings, "", token.encode(), address
-        )
-        # It may have closed meanwhile.
-        return await self._env.directory.get(found.name), Caller(identity)
 
     def _admit(self, hub: str) -> None:
         now_s = self._env.hub.clock.monotonic_s()
@@ -143,8 +136,8 @@ class CorrelationDesk:
             )
 
 
-def _check(hub: Hub, caller: Caller, rule: "Rule") -> None:
-    state = hub.state
+def _check(state: HubState, caller: Caller, rule: "Rule") -> None:
+    caller.check_standing()
     refusal = correlation_refusal(caller, _Asked(rule), state.resolve_rules, state.settings)
     if refusal is not None:
         raise refusal

@@ -196,14 +196,16 @@ class GuardedHttp(HttpToolsProtocol):
         self._disarm()
         self.connections.discard(self)
         admitted, self._admitted = self._admitted, False
-        address = self._address
+        # Neither the parser nor the new connection keeps this one, which is done.
+        self.parser = None  # type: ignore[assignment]
+        address, admission = self._address, self._admission
         request = Upgrade(
             transport=self.transport,
             target=self.url,
             headers=self.headers,
             address=address,
             secure=self.scheme == "https",
-            leave=lambda: self._admission.leave(address) if admitted else None,
+            leave=lambda: admission.leave(address) if admitted else None,
         )
         try:
             refusal = self._upgrade(request)

@@ -33,19 +33,19 @@ class Pages:
         self._allowed = allowed_origins
 
     def is_welcome_now(self, page: Page) -> bool | None:
-        """Whether the page may use its hub; None if that takes opening the hub: then use `is_welcome`."""
+        """Whether the page may use its hub; None if its settings have to be read: then use `is_welcome`."""
         if page.is_among(self._allowed):
             return True
         hub = self._directory.hubs.get(page.hub)
         return page.is_among(hub.state.settings.allowed_origins) if hub is not None else None
 
     async def is_welcome(self, page: Page) -> bool:
-        """Whether the page may use its hub. A hub that cannot be opened welcomes nobody."""
+        """Whether the page may use its hub. A hub that there is not, nor can be, welcomes nobody."""
         welcome = self.is_welcome_now(page)
         if welcome is not None:
             return welcome
         try:
-            hub = await self._directory.get(page.hub)
+            state = await self._directory.look(page.hub)
         except ArautoError:
             return False
-        return page.is_among(hub.state.settings.allowed_origins)
+        return page.is_among(state.settings.allowed_origins)

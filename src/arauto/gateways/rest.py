@@ -13,8 +13,10 @@ from arauto.gateways.correlations import PATH as CORRELATIONS
 from arauto.gateways.correlations import CorrelationDesk, RuleRegistry
 from arauto.gateways.pages import Page, Pages
 from arauto.hub.refusals import Asker
+from arauto.session.auth.tokens import bearer_of
 from arauto.session.environment import SessionEnvironment
-from arauto.session.oneshot import Caller, publish_all, published, read_messages
+from arauto.session.identify import find_caller
+from arauto.session.oneshot import publish_all, published, read_messages, refuse_all
 
 __all__ = ["Rest"]
 
@@ -34,6 +36,7 @@ _STATUS = {
     Code.NOT_FOUND: 404,
     Code.CONFLICT: 409,
     Code.RATE_LIMITED: 429,
+    Code.TOO_MANY_HUBS: 429,
     Code.MESSAGE_TOO_LARGE: 413,
     Code.BATCH_TOO_LARGE: 413,
 }
@@ -67,7 +70,7 @@ class Rest:
             self._env.refusals.note(error, asker, request="http")
             status = _STATUS.get(error.code, 503 if error.retryable else 400)
             body = msgspec.json.encode(
-                {"code": int(error.code), "message": error.message, "field": error.field}
+                {"code": int(error.code), "message": error.told, "field": error.field}
             )
         response_headers = [(b"content-type", b"application/json"), *cors]
         await send({"type": "http.response.start", "status": status, "headers": response_headers})
@@ -96,7 +99,7 @@ class Rest:
                 method,
                 query.get("hub", [""])[-1],
                 path.removeprefix(CORRELATIONS),
-                _token(headers),
+                bearer_of(headers.get(b"authorization", "")),
                 await _body(receive) if method == "PUT" else b"",
                 _address(scope),
             )
@@ -109,20 +112,22 @@ class Rest:
         query: dict[str, list[str]],
         receive: Receive,
     ) -> bytes:
-        # Read before the hub is asked for: a bad request must not make one.
-        items = read_messages(await _body(receive))
-        hub = await self._env.directory.get(query.get("hub", [""])[-1])
-        token = _token(headers)
-        caller = Caller(None)
-        if token:
-            identity = await self._env.authenticator.authenticate(
-                hub.name, hub.state.settings, "", token.encode(), _address(scope)
-            )
-            caller = Caller(identity)
-            # It may have closed meanwhile.
-            hub = await self._env.directory.get(hub.name)
+        # All of it before the hub is asked for: what is bad or not allowed must not make one.
+        env, name = self._env, query.get("hub", [""])[-1]
+        body = await _body(receive)
+        items = read_messages(body)
+        token = bearer_of(headers.get(b"authorization", ""))
+        caller = await find_caller(env, name, token, _address(scope))
         asker = Asker(user=caller.user, transport="http", address=_address(scope))
-        outcomes = await publish_all(hub, items, asker, caller, self._env.trace_publish)
+        outcomes = None
+        if name not in env.directory.hubs:
+            state = await env.directory.look(name)
+            outcomes = refuse_all(state, items, asker, caller, env.refusals)
+        if outcomes is None:
+            stranger = asker.address if caller.identity is None else None
+            hub = await env.directory.get(name, stranger=stranger)
+            trace = env.trace_publish
+            outcomes = await publish_all(hub, items, asker, caller, trace, size_bytes=len(body))
         return msgspec.json.encode(published(outcomes))
 
     async def _check_origin(
@@ -150,12 +155,6 @@ def _query(scope: dict[str, Any]) -> dict[str, list[str]]:
         return parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10)
     except ValueError:
         raise ArautoError(Code.BAD_FIELD, "the query has too many fields", field="query") from None
-
-
-def _token(headers: dict[bytes, str]) -> str:
-    """The bearer token, or ""."""
-    kind, _, token = headers.get(b"authorization", "").partition(" ")
-    return token.strip() if kind.lower() == "bearer" else ""
 
 
 def _address(scope: dict[str, Any]) -> str:

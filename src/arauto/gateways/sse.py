@@ -18,11 +18,11 @@ from arauto.gateways.pages import Page, Pages
 from arauto.hub.fanout import Format
 from arauto.hub.refusals import Asker
 from arauto.model import Serial
-from arauto.names import is_pattern, is_topic, matches
+from arauto.names import ALL_CHANNELS, is_wide, matches
 from arauto.session.auth.tokens import bearer_of
 from arauto.session.environment import SessionEnvironment
-from arauto.session.identify import authenticate
-from arauto.session.session import Session
+from arauto.session.identify import enter
+from arauto.session.session import Session, new_id
 
 __all__ = ["SseGateway"]
 
@@ -251,11 +251,13 @@ class SseGateway:
         last_id = headers.get(b"last-event-id") or query.get("lastEventId", [""])[-1]
         positions = parse_last_event_id(last_id) if last_id else None
         connection.positions = StreamPositions(positions or {})
-        hub = await self._env.directory.get(query.get("hub", [""])[-1])
-        session = Session(self._env, hub, connection, self._format)
-        connection.session = session
+        env, name = self._env, query.get("hub", [""])[-1]
         token = bearer_of(headers.get(b"authorization", "")) or query.get("token", [""])[-1]
-        session.start(await authenticate(session, token.encode()) if token else None)
+        id = new_id(env)
+        hub, identity = await enter(env, name, id, token, connection.address)
+        session = Session(env, hub, connection, self._format, id=id)
+        connection.session = session
+        session.start(identity)
         items = tuple(_item(name, positions) for name in dict.fromkeys(channels))
         session.handle(SubscribeRequest(id=1, items=items))
         return session
@@ -264,8 +266,8 @@ class SseGateway:
 def _item(name: str, positions: dict[str, Serial] | None) -> SubscribeItem:
     if positions is None:
         return SubscribeItem(channel=name)
-    if is_pattern(name) or is_topic(name):
-        covered = {c: s for c, s in positions.items() if matches(name, c)}
+    if is_wide(name):
+        covered = {c: s for c, s in positions.items() if c == ALL_CHANNELS or matches(name, c)}
         return SubscribeItem(channel=name, positions=covered)
     # A channel the id no longer had room for may have missed anything: let the answer say so.
     return SubscribeItem(channel=name, since=positions.get(name, Serial(0, 0)))
@@ -288,13 +290,14 @@ _STATUS = {
     Code.UNKNOWN_HUB: 404,
     Code.AUTH_UNAVAILABLE: 503,
     Code.TOO_MANY_SESSIONS: 503,
+    Code.TOO_MANY_HUBS: 429,
     Code.OVERLOADED: 503,
 }
 
 
 async def _refuse(send: Send, error: ArautoError, cors: list[tuple[bytes, bytes]]) -> None:
     body = msgspec.json.encode(
-        {"code": int(error.code), "message": error.message, "field": error.field}
+        {"code": int(error.code), "message": error.told, "field": error.field}
     )
     headers = [(b"content-type", b"application/json"), *cors]
     status = _STATUS.get(error.code, 503 if error.retryable else 400)

@@ -18,8 +18,8 @@ from arauto.hub.refusals import Asker
 from arauto.model import Identity
 from arauto.session.auth.tokens import bearer_of
 from arauto.session.environment import SessionEnvironment
-from arauto.session.identify import authenticate
-from arauto.session.session import Session
+from arauto.session.identify import enter
+from arauto.session.session import Session, new_id
 
 __all__ = ["WebSocketConnection", "WebSocketGateway"]
 
@@ -85,7 +85,7 @@ class WebSocketGateway:
         page = _page(headers, request.secure, hub)
         welcome = self._pages.is_welcome_now(page)
         if welcome is None:
-            # Only the hub knows, and it is not open.
+            # Only the hub's settings say, and they have to be read.
             request.transport.pause_reading()
             self.env.hub.tasks.spawn(self._upgrade_later(request, page, query, headers))
             return None
@@ -113,7 +113,7 @@ class WebSocketGateway:
         error = ArautoError(Code.ORIGIN_DENIED, "pages of this origin may not connect")
         asker = Asker(transport="websocket", address=request.address)
         self.env.refusals.note(error, asker, request="connect")
-        return response(403, error.message, code=int(error.code))
+        return response(403, error.told, code=int(error.code))
 
     def _accept(
         self, request: Upgrade, query: dict[str, list[str]], headers: dict[bytes, bytes]
@@ -222,25 +222,21 @@ class WebSocketConnection(FramedConnection):
         early, self._early = self._early, None
         session.start(identity)
         if identity is not None:
-            session.give_restore_key()
+            session.restorable.give_key()
         for data in early or ():
             if not session.has_ended():
                 session.receive(data)
 
     async def _open_later(self) -> None:
-        """Open the hub first, or check the token first, then the session."""
+        """Check the token first, then open the hub, then the session."""
         env = self._gateway.env
         try:
-            hub = await env.directory.get(self._hub)
+            id = new_id(env)
+            hub, identity = await enter(env, self._hub, id, self._token, self.address)
+            self._token = ""
             if self.has_ended():
                 return
-            self.session = session = Session(env, hub, self, self._format)
-            identity = None
-            if self._token:
-                identity = await authenticate(session, self._token.encode())
-                self._token = ""
-            if self.has_ended():
-                return
+            self.session = session = Session(env, hub, self, self._format, id=id)
             self._start(session, identity)
         except ArautoError as error:
             self._refuse(error)
@@ -265,7 +261,7 @@ class WebSocketConnection(FramedConnection):
         code = Code.OVERLOADED if error.retryable else Code.HANDSHAKE_REFUSED
         if self.session is not None:
             self.session.closed(code)
-        self.goodbye(code, error.message)
+        self.goodbye(code, error.told)
 
     # --- receiving ---------------------------------------------------------------------------------
 

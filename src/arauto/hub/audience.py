@@ -1,7 +1,8 @@
 """Who receives from a channel: sessions subscribed by name, and sessions whose patterns cover it.
 
-Every session is in exactly one lane, however many of its subscriptions lead here, so nobody
-receives a message twice. Pattern matches are kept until the hub's patterns change.
+Every session is in exactly one lane, however many of its subscriptions lead here, so nobody receives a
+message twice. The patterns of a session that lead here are kept with it, so that a pattern that comes
+or goes costs this channel one step, whatever others hold.
 """
 
 from collections.abc import Sequence
@@ -28,10 +29,9 @@ class Audience:
     """The receiving half of a channel."""
 
     __slots__ = (
+        "_covering",
         "_features",
         "_lanes",
-        "_matched",
-        "_matched_generation",
         "env",
         "hub",
         "name",
@@ -46,18 +46,14 @@ class Audience:
         self.rules: Rules = hub.state.resolve_rules(name)
         self.subscribers: dict[Subscriber, None] = {}
         """Sessions subscribed to this very name."""
-        self._matched: dict[Subscriber, None] = {}
-        """Sessions here only through a pattern or a topic above."""
-        self._matched_generation = -1
+        self._covering: dict[Subscriber, tuple[str, ...]] = {}
+        """Sessions that may read it and that patterns or topics above lead here: by which."""
         self._lanes: list[Lane] = []
         self._features: tuple[Feature, ...] = ()
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Let a session in. From now on it receives what is published; greet it with `welcome`."""
-        known = subscriber in self._matched
-        if known:
-            del self._matched[subscriber]
-        else:
+        if subscriber not in self._covering:
             self._join(subscriber)
         self.subscribers[subscriber] = None
 
@@ -66,12 +62,38 @@ class Audience:
         if subscriber not in self.subscribers:
             return
         del self.subscribers[subscriber]
-        if self._covered_by_pattern(subscriber):
-            self._matched[subscriber] = None
+        if subscriber not in self._covering:
+            self._leave(subscriber)
+
+    def cover(self, subscriber: Subscriber, by: tuple[str]) -> bool:
+        """A pattern of the session leads here: whether the session is new here by that. Greet it then.
+
+        `by` is the pattern alone; the same object for all channels, of which there may be very many.
+        """
+        known = self._covering.get(subscriber)
+        if known is not None:
+            if by[0] not in known:
+                self._covering[subscriber] = known + by
+            return False
+        if not subscriber.session.may_read(self.name, self.rules):
+            return False
+        self._covering[subscriber] = by
+        if subscriber in self.subscribers:
+            return False
+        self._join(subscriber)
+        return True
+
+    def uncover(self, subscriber: Subscriber, pattern: str) -> None:
+        """A pattern of the session no longer leads here."""
+        known = self._covering.get(subscriber)
+        if known is None or pattern not in known:
             return
-        self._leave(subscriber)
-        if not self.subscribers and not self._matched:
-            self.on_deserted()
+        if len(known) > 1:
+            self._covering[subscriber] = tuple(other for other in known if other != pattern)
+            return
+        del self._covering[subscriber]
+        if subscriber not in self.subscribers:
+            self._leave(subscriber)
 
     def welcome(
         self, subscriber: Subscriber, replay: Sequence[Message], *, recovered: bool
@@ -99,45 +121,32 @@ class Audience:
             subscriber.outbox.put(b"".join(frames))
             self.hub.count_deliveries(len(frames))
 
-    def refresh_matches(self, newcomer: Subscriber | None = None, *, force: bool = False) -> None:
-        """Bring the pattern subscribers up to date with the hub's patterns.
+    def rematch(self) -> None:
+        """Find the patterns that lead here anew: for a channel that opens, or whose readers may have changed.
 
-        Whoever is new here is welcomed at once, but for `newcomer`, whose reply is not queued yet.
-        `force` is for when not the patterns changed but what their holders may read.
+        Whoever is new here by that is welcomed at once.
         """
-        patterns = self.hub.patterns
-        if self._matched_generation == patterns.generation and not force:
+        if not len(self.hub.patterns) and not self._covering:
             return
-        self._matched_generation = patterns.generation
-        if not len(patterns) and not self._matched:
-            return
-        now = self._match()
-        before, self._matched = self._matched, now
-        for subscriber in before:
-            if subscriber not in now and subscriber not in self.subscribers:
-                self._leave(subscriber)
-        for subscriber in now:
-            if subscriber not in before:
-                self._join(subscriber)
-                if subscriber is not newcomer:
-                    self.welcome(subscriber, (), recovered=True)
-        if before and not now and not self.subscribers:
-            self.on_deserted()
-
-    def _match(self) -> dict[Subscriber, None]:
-        found: dict[Subscriber, None] = {}
-        for _, holders in self.hub.patterns.match(self.name):
+        found: dict[Subscriber, list[str]] = {subscriber: [] for subscriber in self._covering}
+        for pattern, holders in self.hub.patterns.match(self.name):
             for subscriber in holders:
-                if subscriber in self.subscribers or subscriber in found:
-                    continue
-                if subscriber.session.may_read(self.name, self.rules):
-                    found[subscriber] = None
-        return found
+                found.setdefault(subscriber, []).append(pattern)
+        for subscriber, patterns in found.items():
+            self.set_patterns(subscriber, tuple(patterns))
 
-    def _covered_by_pattern(self, subscriber: Subscriber) -> bool:
-        if not len(self.hub.patterns) or not subscriber.session.may_read(self.name, self.rules):
-            return False
-        return any(subscriber in holders for _, holders in self.hub.patterns.match(self.name))
+    def set_patterns(self, subscriber: Subscriber, patterns: tuple[str, ...]) -> None:
+        """These patterns of the session lead here, and what it may read may have changed."""
+        was_here = self.has(subscriber)
+        if patterns and subscriber.session.may_read(self.name, self.rules):
+            self._covering[subscriber] = patterns
+            if not was_here:
+                self._join(subscriber)
+                self.welcome(subscriber, (), recovered=True)
+            return
+        self._covering.pop(subscriber, None)
+        if was_here and subscriber not in self.subscribers:
+            self._leave(subscriber)
 
     def reintroduce(self, subscriber: Subscriber) -> None:
         """A session here has become someone else: to the features one left and another came."""
@@ -148,11 +157,22 @@ class Audience:
 
     def has(self, subscriber: Subscriber) -> bool:
         """Whether the session receives from here, by name or through a pattern."""
-        return subscriber in self.subscribers or subscriber in self._matched
+        return subscriber in self.subscribers or subscriber in self._covering
 
     @property
     def member_count(self) -> int:
-        return len(self.subscribers) + len(self._matched)
+        # Everyone here is in exactly one lane.
+        return sum(len(lane.outboxes) for lane in self._lanes)
+
+    @property
+    def members(self) -> list[Subscriber]:
+        """Everyone who receives from here, once."""
+        by_pattern = [s for s in self._covering if s not in self.subscribers]
+        return [*self.subscribers, *by_pattern]
+
+    @property
+    def is_deserted(self) -> bool:
+        return not self.subscribers and not self._covering
 
     def _join(self, subscriber: Subscriber) -> None:
         for feature in self._features:
@@ -169,6 +189,8 @@ class Audience:
                 break
         for feature in self._features:
             feature.on_leave(subscriber)
+        if self.is_deserted:
+            self.on_deserted()
 
     def _lane_of(self, format: Format) -> Lane:
         for lane in self._lanes:
@@ -196,5 +218,5 @@ class Audience:
         return [
             subscriber.outbox
             for subscriber in self.hub.subscribers_named(message.exclude)
-            if subscriber in self.subscribers or subscriber in self._matched
+            if self.has(subscriber)
         ]

@@ -5,7 +5,6 @@ in arrival order, and what comes after it waits behind it, so subscribers see se
 Neighbours: `hub.py` finds and opens channels, `fanout.py` delivers, `features/` attach through `hooks.py`.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,32 +12,30 @@ from typing import TYPE_CHECKING
 import msgspec
 from mypy_extensions import mypyc_attr
 
-from arauto.codec.events import Echo, PublishItem
+from arauto.codec.events import PublishItem
 from arauto.errors import ArautoError, Code, StorageError
 from arauto.hub.audience import Audience
+from arauto.hub.epoch import is_fully_stored
 from arauto.hub.hooks import Committer, Feature, Recent, Resumed, overrides
 from arauto.hub.idempotency import IdempotencyWindow
-from arauto.hub.inflight import ChannelState, PublishReply, Waiting
+from arauto.hub.inflight import (
+    NOT_TIMED,
+    ChannelState,
+    Inflight,
+    PublishReply,
+    Waiting,
+    too_many_waiting,
+)
 from arauto.hub.recovery import Recovery, decide
+from arauto.hub.sender import Sender
 from arauto.model import Message, Serial
 from arauto.settings import Rules
+from arauto.telemetry.counters import SAMPLE_MASK
 
 if TYPE_CHECKING:
     from arauto.hub.hub import Hub
 
-__all__ = ["Channel", "PublishReply", "Sender"]
-
-#: One publication in 64 is timed.
-_SAMPLE_MASK = 63
-
-
-class Sender(msgspec.Struct, frozen=True, gc=False):
-    """Who publishes. Services and administrators have no session."""
-
-    session: str = ""
-    user: str = ""
-    origin: str = ""
-    """Where it comes from, if there is no session to tell: "http 10.0.0.7"."""
+__all__ = ["Channel", "PublishReply"]
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -52,6 +49,7 @@ class Channel(Audience):
         "_on_marked",
         "_on_message",
         "_recent",
+        "_sampler",
         "_ttl_ms",
         "_wall_ms",
         "epoch",
@@ -64,6 +62,7 @@ class Channel(Audience):
         super().__init__(hub, name)
         self.is_open = False
         self._wall_ms = self.env.clock.wall_ms
+        self._sampler = self.env.metrics.sampler
         self.epoch = 0
         self.offset = 0
         self.ts_ms = 0
@@ -72,7 +71,7 @@ class Channel(Audience):
         self._recent: Recent | None = None
         self._committer: Committer | None = None
         self._keys: IdempotencyWindow | None = None
-        self._inflight: deque[Waiting] | None = None
+        self._inflight: Inflight | None = None
         self._attach_features()
 
     # --- opening and closing -----------------------------------------------------------------------
@@ -80,39 +79,53 @@ class Channel(Audience):
     @property
     def opens_at_once(self) -> bool:
         """Whether opening needs no storage."""
-        return self._committer is None and not any(
-            overrides(feature, "on_open") for feature in self._features
+        return (
+            self._committer is None
+            and not self.hub.continuity.may_know(self.name)
+            and not any(overrides(feature, "on_open") for feature in self._features)
         )
 
     def open_now(self) -> None:
         """Open a channel that needs no storage."""
-        self.epoch = self.env.new_epoch(fully_stored=False)
-        self.hub.continuity.note(self.name, self.epoch, fully_stored=False)
+        self.epoch = self.hub.new_epoch(fully_stored=False)
         self.is_open = True
-        self.refresh_matches()
 
     async def open(self) -> None:
-        """Open, resuming the stored sequence if there is one."""
+        """Open, resuming the stored sequence if there is one.
+
+        Raises:
+            StorageError: the store could not be read, or would not forget what no longer holds.
+        """
+        continuity = self.hub.continuity
         committer = self._committer
         resumed = await committer.resume() if committer is not None else None
         commits_all = committer is not None and committer.commits_all
         if resumed is not None:
             self.epoch = resumed.last.epoch
+        may_continue = (
+            commits_all
+            and resumed is not None
+            and await continuity.may_continue(self.name, resumed.last.epoch)
+        )
         self.start_epoch()
         if resumed is not None:
-            self._resume(resumed, commits_all=commits_all)
-        self.hub.continuity.note(self.name, self.epoch, fully_stored=commits_all)
+            self._resume(resumed, may_continue=may_continue)
+        if commits_all:
+            await continuity.note(self.name, self.epoch)
+        else:
+            # Before anybody can see a message that is not stored.
+            await continuity.withdraw(self.name)
         for feature in self._features:
             await feature.on_open()
         self.is_open = True
-        self.refresh_matches()
 
-    def _resume(self, resumed: Resumed, *, commits_all: bool) -> None:
+    def _resume(self, resumed: Resumed, *, may_continue: bool) -> None:
         last, latest = resumed.last, resumed.latest
         self.ts_ms = resumed.ts_ms
+        self.hub.ts_ms = max(self.hub.ts_ms, resumed.ts_ms)
         # A fully stored epoch can go on: every message anybody saw is in the store. Any other epoch
         # may have given out offsets the store never saw, and must not be continued.
-        if commits_all and self.hub.continuity.may_continue(self.name, last.epoch):
+        if may_continue:
             self.epoch = last.epoch
             self.offset = last.offset
             if self._recent is not None:
@@ -122,18 +135,33 @@ class Channel(Audience):
                     self._recent.on_message(message)
         for user, key, serial, ts_ms in resumed.keys:
             self._remember(user, key, serial, ts_ms)
-        for message in latest:
-            if message.id:
-                self._remember(message.user, message.id, message.serial, message.ts_ms)
 
     async def close(self) -> None:
         """Release everything. Subscribers, if any are left, are simply dropped."""
         self.is_open = False
-        for feature in self._features:
-            feature.on_close()
+        self._depart()
         self._lanes = []
         self.subscribers = {}
-        self._matched = {}
+        self._covering = {}
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Part from the features, which hold the channel as it holds them: it is of no more use. What is
+        still on its way to the disk needs them; its last message does this."""
+        if self._inflight:
+            return
+        for feature in self._features:
+            feature.on_close()
+        self._features = ()
+        self._on_message = self._on_marked = ()
+        self._recent = self._committer = None
+
+    def _depart(self) -> None:
+        """An epoch is over: have the hub remember that there were messages, for whoever comes back."""
+        place = self.serial
+        if place.offset:
+            stored = is_fully_stored(place.epoch)
+            self.hub.departed.note(self.name, place, self.ts_ms, self.hub.ts_ms, stored=stored)
 
     def on_deserted(self) -> None:
         self.hub.touch(self)
@@ -146,7 +174,7 @@ class Channel(Audience):
     @property
     def is_idle(self) -> bool:
         """Whether nobody listens, nothing is under way and no idempotency key has to be remembered."""
-        if self.subscribers or self._matched or self._inflight:
+        if not self.is_deserted or self._inflight:
             return False
         return self._keys is None or self._keys.is_over(self.env.clock.wall_ms())
 
@@ -185,23 +213,40 @@ class Channel(Audience):
             if feature.name in had:
                 feature.on_rules(rules)
             else:
-                feature.on_attach((*self.subscribers, *self._matched))
+                feature.on_attach(self.members)
         for lane in self._lanes:
             lane.spill()
             lane.policy = rules.slow_policy
         if stored_all != (self._committer is not None and self._committer.commits_all):
+            self._depart()
             self.start_epoch()
-            self.hub.continuity.note(self.name, self.epoch, fully_stored=not stored_all)
-        self._matched_generation = -1
-        self.refresh_matches()
+            self.hub.continuity.changed(self, fully_stored=not stored_all)
+        self.rematch()
+
+    def hold_back(self) -> Waiting:
+        """Deliver nothing from here on until the barrier that this returns is `lift`ed."""
+        first = Message(self.hub.name, self.name, b"", self.epoch, self.offset + 1, self.ts_ms)
+        barrier = Waiting(first, None, NOT_TIMED, ready=False)
+        barrier.is_barrier = True
+        self._wait(barrier)
+        return barrier
+
+    def lift(self, barrier: Waiting) -> None:
+        barrier.ready = True
+        self._release()
+
+    def refuse_behind(self, barrier: Waiting, error: StorageError) -> None:
+        """Refuse what waits for nothing but the barrier."""
+        inflight = self._inflight
+        assert inflight is not None
+        while (waiting := inflight.take_behind(barrier)) is not None:
+            self._refuse(waiting, error)
+            self._give_back(waiting.message)
 
     def start_epoch(self) -> None:
         """Begin a new sequence; earlier serials can no longer be recovered from."""
         commits_all = self._committer is not None and self._committer.commits_all
-        # Larger than the last one even if the wall clock went back.
-        self.epoch = max(self.env.new_epoch(fully_stored=commits_all), self.epoch + 1)
-        if bool(self.epoch & 1) != commits_all:
-            self.epoch += 1
+        self.epoch = self.hub.new_epoch(fully_stored=commits_all, above=self.epoch)
         self.offset = 0
         if self._recent is not None:
             self._recent.restart(0)
@@ -213,7 +258,7 @@ class Channel(Audience):
         """The place of the last message that was delivered."""
         if self._inflight:
             # Those behind it have serials already, but nobody has seen them.
-            first = self._inflight[0].message
+            first = self._inflight.first
             return Serial(first.epoch, first.offset - 1)
         return Serial(self.epoch, self.offset)
 
@@ -231,42 +276,47 @@ class Channel(Audience):
         inflight = self._inflight
         if inflight and len(inflight) >= self.env.limits.stored_inflight_max:
             if reply is not None:
-                reply(None, False, _too_many_pending())
+                reply(None, False, too_many_waiting())
             return
         message = self._stamp(draft, sender, now_ms)
         if key:
             self._remember(message.user, key, message.serial, message.ts_ms)
-        started_s = 0.0 if message.offset & _SAMPLE_MASK else self.env.clock.monotonic_s()
+        sampler = self._sampler
+        sampler.count += 1
+        started_ns = NOT_TIMED if sampler.count & SAMPLE_MASK else self.env.clock.fine_ns()
         if not commit and not inflight:
             self._deliver(message)
-            if started_s:
-                self._observe(started_s)
+            if started_ns != NOT_TIMED:
+                self._observe(started_ns)
             if reply is not None:
                 reply(Serial(message.epoch, message.offset), False, None)
             return
-        waiting = Waiting(message, reply, started_s, ready=not commit)
-        if inflight is None:
-            inflight = self._inflight = deque()
-        inflight.append(waiting)
+        waiting = Waiting(message, reply, started_ns, ready=not commit)
+        self._wait(waiting)
         if commit:
             assert committer is not None
             committer.commit(message, partial(self._on_committed, waiting))
 
+    def _wait(self, waiting: Waiting) -> None:
+        if self._inflight is None:
+            self._inflight = Inflight()
+        self._inflight.add(waiting)
+
     def _stamp(self, draft: PublishItem, sender: Sender, now_ms: int) -> Message:
         self.offset += 1
-        if now_ms > self.ts_ms:
-            self.ts_ms = now_ms
+        hub = self.hub
+        if now_ms > hub.ts_ms:
+            hub.ts_ms = now_ms
+        ts_ms = self.ts_ms = hub.ts_ms
         ttl_ms = draft.ttl_ms or self._ttl_ms
-        exclude = ""
-        if draft.echo:
-            exclude = _exclusion(draft.echo, sender)
+        exclude = sender.excluded_by(draft.echo) if draft.echo else ""
         return Message(
-            self.hub.name,
+            hub.name,
             self.name,
             draft.payload,
             self.epoch,
             self.offset,
-            self.ts_ms,
+            ts_ms,
             draft.content_type,
             draft.idempotency_key,
             sender.session,
@@ -274,7 +324,7 @@ class Channel(Audience):
             exclude,
             draft.key,
             draft.headers,
-            self.ts_ms + ttl_ms if ttl_ms else 0,
+            ts_ms + ttl_ms if ttl_ms else 0,
             draft.retain,
             draft.store,
             sender.origin,
@@ -286,16 +336,14 @@ class Channel(Audience):
         serial = self._keys.find(user, key, now_ms) if self._keys is not None else None
         if serial is None:
             return False
-        if reply is not None:
-            # The first attempt may still be on its way to the disk: then both share its outcome.
-            for waiting in self._inflight or ():
-                if (
-                    waiting.message.offset == serial.offset
-                    and waiting.message.epoch == serial.epoch
-                ):
-                    waiting.replies.append(reply)
-                    return True
+        if reply is None:
+            return True
+        # The first attempt may still be on its way to the disk: then both share its outcome.
+        waiting = self._inflight.find(serial) if self._inflight is not None else None
+        if waiting is None:
             reply(serial, True, None)
+        else:
+            waiting.share_outcome(reply)
         return True
 
     def _remember(self, user: str, key: str, serial: Serial, ts_ms: int) -> None:
@@ -312,23 +360,35 @@ class Channel(Audience):
             # Its sender need not wait for those before it, whose outcome may be long in coming.
             self._refuse(waiting, error)
         inflight = self._inflight
-        while inflight and inflight[-1].error is not None:
-            # What was refused must not fill the queue while the store is away.
-            inflight.pop()
-        while inflight and inflight[0].ready:
-            self._settle(inflight.popleft())
+        assert inflight is not None
+        while (refused := inflight.take_refused()) is not None:
+            self._give_back(refused.message)
+        self._release()
+
+    def _give_back(self, refused: Message) -> None:
+        """The last message was refused: its place goes to the next. Nobody was told of it, and after a
+        restart the store would not know of it either."""
+        if refused.epoch == self.epoch:
+            self.offset = refused.offset - 1
+
+    def _release(self) -> None:
+        inflight = self._inflight
+        assert inflight is not None
+        while (waiting := inflight.take_ready()) is not None:
+            self._settle(waiting)
+        if not self.is_open:
+            self.let_go()
 
     def _settle(self, waiting: Waiting) -> None:
-        if waiting.error is not None:
+        if waiting.error is not None or waiting.is_barrier:
             return
         message = waiting.message
         self._deliver(message)
         self.hub.counters.stored += waiting.stored
-        if waiting.started_s:
-            self._observe(waiting.started_s)
-        serial = message.serial
+        if waiting.started_ns != NOT_TIMED:
+            self._observe(waiting.started_ns)
         for index, reply in enumerate(waiting.replies):
-            reply(serial, index > 0, None)
+            reply(message.serial, index > 0, None)
 
     def _refuse(self, waiting: Waiting, error: StorageError) -> None:
         message = waiting.message
@@ -337,9 +397,8 @@ class Channel(Audience):
         for reply in waiting.replies:
             reply(None, False, error)
 
-    def _observe(self, started_s: float) -> None:
-        elapsed_s = self.env.clock.monotonic_s() - started_s
-        self.hub.counters.publish_time.observe(int(elapsed_s * 1e9))
+    def _observe(self, started_ns: int) -> None:
+        self.hub.counters.publish_time.observe(self.env.clock.fine_ns() - started_ns)
 
     def _deliver(self, message: Message) -> None:
         for hook in self._on_message:
@@ -347,8 +406,6 @@ class Channel(Audience):
         if message.retain:
             for hook in self._on_marked:
                 hook(message)
-        if self._matched_generation != self.hub.patterns.generation:
-            self.refresh_matches()
         excluded = self._excluded(message) if message.exclude else None
         deliveries = 0
         for lane in self._lanes:
@@ -362,7 +419,7 @@ class Channel(Audience):
             counters = self.hub.counters
             counters.deliveries += deliveries
             counters.messages_out += deliveries
-        elif not self.subscribers:
+        elif self.is_deserted:
             self.hub.touch(self)
 
     # --- recovery ----------------------------------------------------------------------------------
@@ -376,13 +433,27 @@ class Channel(Audience):
             since,
             top,
             self.recent_floor if current else top.offset,
-            stored_all=current and bool(self.epoch & 1),
+            stored_all=current and is_fully_stored(self.epoch),
             missed_max=self.env.limits.recovery_len_max,
         )
 
     def recent_after(self, offset: int) -> Sequence[Message]:
         """What live history holds after an offset."""
         return self._recent.after(offset) if self._recent is not None else ()
+
+    def place_at(self, ms: int) -> Serial | None:
+        """The place of the last message up to a time, if live history still knows it."""
+        before = self.hub.departed.get(self.name)
+        if before is not None and max(before.unstored_ms, before.stored_ms) > ms:
+            return None  # it lies in an epoch that is over
+        serial = self.serial
+        if self.ts_ms <= ms:
+            return serial
+        # While the last messages of an epoch that is over are being stored, memory is of the next.
+        if self._recent is None or serial.epoch != self.epoch:
+            return None
+        offset = self._recent.offset_at(ms)
+        return Serial(self.epoch, offset) if offset is not None else None
 
     @property
     def recent_floor(self) -> int:
@@ -395,10 +466,8 @@ class Channel(Audience):
         """The channel's whole state as bytes, for handover and replication."""
         keys = self._keys.entries() if self._keys is not None else []
         features = {f.name: f.export_state() for f in self._features}
-        place = (self.epoch, self.offset, self.ts_ms)
-        return ChannelState(
-            self.hub.name, self.name, *place, keys, features, self.export_own_state()
-        ).pack()
+        place = (self.hub.name, self.name, self.epoch, self.offset, self.ts_ms)
+        return ChannelState(*place, keys, features, self.export_own_state()).pack()
 
     def import_state(self, data: bytes) -> None:
         """Take over a state written by `export_state`, on a freshly made channel of the same name.
@@ -409,10 +478,9 @@ class Channel(Audience):
         """
         state = ChannelState.unpack(data, self.hub.name, self.name)
         self.epoch, self.offset, self.ts_ms = state.epoch, state.offset, state.ts_ms
+        self.hub.ts_ms = max(self.hub.ts_ms, state.ts_ms)
         if state.keys:
-            self._keys = IdempotencyWindow()
-            for user, key, epoch, offset, expires_ms in state.keys:
-                self._keys.remember(user, key, Serial(epoch, offset), expires_ms)
+            self._keys = IdempotencyWindow.of_entries(state.keys)
         self.import_own_state(state.own)
         try:
             for feature in self._features:
@@ -428,15 +496,3 @@ class Channel(Audience):
 
     def import_own_state(self, data: bytes) -> None:
         """The counterpart of `export_own_state`."""
-
-
-def _exclusion(echo: Echo, sender: Sender) -> str:
-    if echo is Echo.NOT_USER and sender.user:
-        return "u:" + sender.user
-    return "s:" + sender.session if sender.session else ""
-
-
-def _too_many_pending() -> ArautoError:
-    return ArautoError(
-        Code.TOO_MANY_PENDING, "too many messages of this channel wait to be stored; retry later"
-    )

@@ -1,65 +1,149 @@
-"""Which channels may go on with the epoch that their stored messages end in.
+"""What the store must know for a sequence to go on after a restart, and only where it really does.
 
-An epoch whose every message is stored can be continued when its channel opens again: the store knows all that
-anybody saw. That holds only if no other epoch lay in between, one whose messages were not stored and of
-which the store knows nothing. So the epoch of each fully stored channel is noted here, and the note is taken
-back when the channel is used any other way. A note that is lost costs a new epoch, never a message.
+Two kinds of notes, in the key-value store. *Which channels may go on with the epoch their stored
+messages end in*: an epoch whose every message is stored can be continued when its channel opens again,
+since the store knows all that anybody saw. That holds only if no other epoch lay in between whose
+messages were not stored. So the epoch of each fully stored channel is noted, and the note is withdrawn
+before the channel is used any other way. A note that is lost costs a new epoch, never a message. *Since
+when the hub's settings are what they are*: whether channels that are closed by now were stored is known
+only if nobody could have set it otherwise meanwhile.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from arauto.errors import StorageError
+from arauto.errors import Code, StorageError
+from arauto.hub.inflight import Waiting
 
 if TYPE_CHECKING:
+    from arauto.hub.channel import Channel
     from arauto.hub.environment import Environment
+    from arauto.hub.rules import HubState
 
 __all__ = ["Continuity"]
 
 _PREFIX = "epoch:"
+_SETTINGS = "settings:since"
 _NOTES_MAX = 100_000
+#: How long to wait before the store is asked again to forget what no longer holds.
+_AGAIN_S = 1.0
 
 
 class Continuity:
-    """The notes of one hub, in memory and in the key-value store."""
+    """The notes of one hub. Those of channels are held in memory, so that a channel that needs no
+    storage can open without asking for it."""
 
-    __slots__ = ("_env", "_epochs", "_hub")
+    __slots__ = ("_env", "_epochs", "_hub", "_is_whole", "_unsure", "settings_since_ms")
 
     def __init__(self, hub: str, env: "Environment") -> None:
         self._hub = hub
         self._env = env
         self._epochs: dict[str, int] = {}
+        self._unsure: dict[str, None] = {}
+        """Channels whose note could not be written: the store may hold it, or an older one."""
+        self._is_whole = True
+        """Whether `_epochs` has all there are in the store."""
+        self.settings_since_ms = 0
 
     async def load(self) -> None:
         """Read the notes of earlier runs."""
-        for key, value in await self._env.storage.kv.scan(self._hub, _PREFIX, _NOTES_MAX):
-            if value.isdigit():
-                self._epochs[key[len(_PREFIX) :]] = int(value)
-
-    def may_continue(self, channel: str, epoch: int) -> bool:
-        """Whether the channel was used in no other epoch since this one, in which everything was stored."""
-        return self._epochs.get(channel) == epoch
-
-    def note(self, channel: str, epoch: int, *, fully_stored: bool) -> None:
-        """A channel is in this epoch now."""
-        known = self._epochs.get(channel)
-        if known == (epoch if fully_stored else None):
-            return
-        if not fully_stored:
-            del self._epochs[channel]
-        elif known is None and len(self._epochs) >= _NOTES_MAX:
-            return
-        else:
-            self._epochs[channel] = epoch
-        self._env.tasks.spawn(self._write(channel))
-
-    async def _write(self, channel: str) -> None:
-        epoch = self._epochs.get(channel)
-        kv = self._env.storage.kv
-        try:
-            if epoch is None:
-                await kv.delete(self._hub, _PREFIX + channel)
+        found = await self._env.storage.kv.scan(self._hub, _PREFIX, _NOTES_MAX)
+        self._is_whole = len(found) < _NOTES_MAX
+        for key, value in found:
+            channel = key[len(_PREFIX) :]
+            if value is not None and value.isdigit():
+                self._epochs[channel] = int(value)
             else:
-                await kv.put(self._hub, _PREFIX + channel, b"%d" % epoch)
+                self._unsure[channel] = None
+
+    def may_know(self, channel: str) -> bool:
+        """Whether there may be a note about the channel."""
+        return channel in self._epochs or channel in self._unsure or not self._is_whole
+
+    async def may_continue(self, channel: str, epoch: int) -> bool:
+        """Whether the channel was used in no other epoch since this one, in which everything was stored."""
+        if channel in self._unsure:
+            return False
+        if channel in self._epochs or self._is_whole:
+            return self._epochs.get(channel) == epoch
+        return await self._env.storage.kv.get(self._hub, _PREFIX + channel) == b"%d" % epoch
+
+    async def note(self, channel: str, epoch: int) -> None:
+        """A channel is in this epoch now, and all of it is stored. Nothing depends on the note being
+        written."""
+        if self._epochs.get(channel) == epoch or len(self._epochs) >= _NOTES_MAX:
+            return
+        self._epochs[channel] = epoch
+        try:
+            await self._env.storage.kv.put(self._hub, _PREFIX + channel, b"%d" % epoch)
         except StorageError:
             # What the store holds is unknown now; in this run the channel starts over.
             self._epochs.pop(channel, None)
+            self._unsure[channel] = None
+            self._is_whole = self._is_whole and len(self._unsure) < _NOTES_MAX
+
+    async def withdraw(self, channel: str) -> None:
+        """The channel is about to be used in an epoch that is not fully stored. Durable when this returns.
+
+        Raises:
+            StorageError: it is not; nothing of that epoch may be shown to anybody.
+        """
+        if self.may_know(channel):
+            await self._env.storage.kv.delete(self._hub, _PREFIX + channel)
+            self._epochs.pop(channel, None)
+            self._unsure.pop(channel, None)
+
+    def changed(self, channel: "Channel", *, fully_stored: bool) -> None:
+        """The rules of an open channel changed from or to storing everything, and a new epoch has begun.
+
+        Until a note is withdrawn nothing of an epoch that is not stored may be seen: a crash before
+        that goes on with the stored one, and rightly.
+        """
+        if fully_stored:
+            self._env.tasks.spawn(self.note(channel.name, channel.epoch))
+        elif self.may_know(channel.name):
+            self._withdraw_soon(channel, channel.hold_back())
+
+    def _withdraw_soon(self, channel: "Channel", barrier: Waiting) -> None:
+        if channel.is_open:
+            self._env.tasks.spawn(self._withdraw_for(channel, barrier))
+
+    async def _withdraw_for(self, channel: "Channel", barrier: Waiting) -> None:
+        try:
+            await self.withdraw(channel.name)
+        except StorageError as error:
+            channel.refuse_behind(barrier, error)
+            again = partial(self._withdraw_soon, channel, barrier)
+            self._env.clock.call_later(_AGAIN_S, again)
+        else:
+            channel.lift(barrier)
+
+    async def note_settings(self, state: "HubState", now_ms: int) -> None:
+        """These settings are about to be in force. Sets `settings_since_ms`.
+
+        Where no channel stores everything there is nothing to know later and nothing is written, so that
+        a hub which somebody made up leaves no trace.
+
+        Raises:
+            StorageError: nothing was noted; the settings must not be used yet.
+        """
+        kv = self._env.storage.kv
+        known = await self._settings_note()
+        fingerprint = state.fingerprint()
+        since, _, settings = known.partition(b" ")
+        if settings == fingerprint and since.isdigit():
+            self.settings_since_ms = int(since)
+            return
+        if state.may_store_all:
+            await kv.put(self._hub, _SETTINGS, b"%d %b" % (now_ms, fingerprint))
+        elif known:
+            await kv.delete(self._hub, _SETTINGS)
+        self.settings_since_ms = now_ms
+
+    async def _settings_note(self) -> bytes:
+        try:
+            return await self._env.storage.kv.get(self._hub, _SETTINGS) or b""
+        except StorageError as error:
+            if error.code is not Code.STORAGE_CORRUPT:
+                raise
+            return b"?"  # whatever it was, it is not believed

@@ -13,6 +13,7 @@ import structlog
 from arauto.errors import ArautoError, Code
 from arauto.hub.environment import Environment
 from arauto.hub.hub import Hub
+from arauto.hub.made_on_use import MadeOnUse, StrangerLimits
 from arauto.hub.rules import HubState
 from arauto.names import check_hub
 from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Rules
@@ -40,12 +41,13 @@ class Directory:
         builtin_rules: Rules,
         allow_dynamic: bool,
         hubs_max: int = 10_000,
+        strangers: StrangerLimits | None = None,
     ) -> None:
         self._env = env
         self._defaults = defaults
         self._builtin_rules = builtin_rules
         self._allow_dynamic = allow_dynamic
-        self._hubs_max = hubs_max
+        self.made_on_use = MadeOnUse(hubs_max, strangers or StrangerLimits())
         self.hubs: dict[str, Hub] = {}
         self._opening: dict[str, asyncio.Future[Hub]] = {}
         self._closing: dict[str, asyncio.Future[None]] = {}
@@ -56,44 +58,89 @@ class Directory:
         self._env.clock.call_later(_SWEEP_S, self._sweep_soon)
         self._env.clock.call_later(self._env.limits.settings_refresh_s, self._refresh_soon)
 
-    async def get(self, name: str) -> Hub:
-        """The hub of that name, made if hubs may be made on use.
+    async def get(self, name: str, *, stranger: str | None = None) -> Hub:
+        """The hub of that name, made if hubs may be made on use. Only for who is about to use it: whoever
+        has a question about it, or is not let in, takes `look`.
+
+        `stranger` is the address of somebody who has not shown who they are, else None.
 
         Raises:
-            ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, OVERLOADED, and StorageError.
+            ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, OVERLOADED, TOO_MANY_HUBS, GOING_AWAY, and StorageError.
+        """
+        while True:
+            hub = self.hubs.get(name)
+            if hub is not None:
+                if stranger is None and self.made_on_use.adopt(name):
+                    # First it grows: strangers may have filled it.
+                    await self.refresh(name)
+                    continue
+                return hub
+            check_hub(name)
+            if self._closed:
+                raise _shutting_down()
+            opening = self._opening.get(name)
+            if opening is None:
+                opening = asyncio.ensure_future(self._open(name, stranger))
+                self._opening[name] = opening
+                opening.add_done_callback(lambda _: self._opening.pop(name, None))
+            try:
+                # Looked up again afterwards: it may have closed before this goes on.
+                await asyncio.shield(opening)
+            except ArautoError as error:
+                if stranger is not None or error.code is not Code.TOO_MANY_HUBS:
+                    raise
+                # It was opened for a stranger; somebody known tries for themselves.
+
+    async def look(self, name: str) -> HubState:
+        """The settings that the hub of that name has, or would have; opens none.
+
+        Raises:
+            ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, and StorageError.
         """
         hub = self.hubs.get(name)
         if hub is not None:
-            return hub
+            return hub.state
         check_hub(name)
-        if self._closed:
-            raise ArautoError(Code.GOING_AWAY, "the node is shutting down")
-        opening = self._opening.get(name)
-        if opening is None:
-            if self._hubs_max and len(self.hubs) + len(self._opening) >= self._hubs_max:
-                raise ArautoError(Code.OVERLOADED, "this node holds no more hubs", field="hub")
-            opening = asyncio.ensure_future(self._open(name))
-            self._opening[name] = opening
-            opening.add_done_callback(lambda _: self._opening.pop(name, None))
-        return await asyncio.shield(opening)
+        return await self.read_state(name) or self._state_on_use(name)
 
-    async def _open(self, name: str) -> Hub:
+    def adopt(self, name: str) -> None:
+        """Somebody in an open hub has shown who they are: if a stranger made it, it grows to the size of
+        others."""
+        if self.made_on_use.adopt(name):
+            self._env.tasks.spawn(self.refresh(name))
+
+    async def _open(self, name: str, stranger: str | None) -> Hub:
         if name in self._closing:
             await self._closing[name]
         state = await self.read_state(name)
-        if state is None:
-            if not self._allow_dynamic:
-                raise ArautoError(
-                    Code.UNKNOWN_HUB,
-                    "there is no such hub, and hubs are not made on use here",
-                    field="hub",
-                )
-            state = HubState(self._defaults, {}, {}, {}, self._builtin_rules)
-        hub = Hub(name, state, self._env)
-        await hub.retained.load()
-        await hub.continuity.load()
+        if state is None and self._allow_dynamic:
+            self.made_on_use.enter(name, stranger)
+        hub: Hub | None = None
+        try:
+            hub = Hub(name, state or self._state_on_use(name), self._env)
+            await hub.retained.load()
+            await hub.continuity.load()
+            await hub.continuity.note_settings(hub.state, hub.ts_ms - 1)
+            if self._closed:
+                raise _shutting_down()
+        except BaseException:
+            if hub is not None:
+                hub.holdings.close()
+            self.made_on_use.leave(name)
+            self._env.metrics.close_hub(name)
+            raise
         self.hubs[name] = hub
         return hub
+
+    def _state_on_use(self, name: str) -> HubState:
+        if not self._allow_dynamic:
+            raise ArautoError(
+                Code.UNKNOWN_HUB,
+                "there is no such hub, and hubs are not made on use here",
+                field="hub",
+            )
+        settings = self.made_on_use.settings(name, self._defaults)
+        return HubState(settings, {}, {}, {}, self._builtin_rules)
 
     async def read_state(self, name: str) -> HubState | None:
         """A hub's settings as stored; None if it was never set up explicitly."""
@@ -141,7 +188,10 @@ class Directory:
             if not self._allow_dynamic:
                 await self.close_hub(name)
                 return
-            state = HubState(self._defaults, {}, {}, {}, self._builtin_rules)
+            self.made_on_use.keep(name)
+            state = self._state_on_use(name)
+        else:
+            self.made_on_use.leave(name)
         if self.hubs.get(name) is hub and not state.same_as(hub.state):
             await hub.apply(state)
 
@@ -155,6 +205,7 @@ class Directory:
             await hub.close()
         finally:
             del self._closing[name]
+            self.made_on_use.leave(name)
             closing.set_result(None)
             self._env.metrics.close_hub(name)
 
@@ -171,10 +222,11 @@ class Directory:
 
     async def _sweep(self) -> None:
         try:
-            deadline_s = self._env.clock.monotonic_s() - self._env.limits.hub_close_s
             for name, hub in list(self.hubs.items()):
                 await hub.close_idle_channels()
-                if hub.is_idle and hub.idle_since_s <= deadline_s:
+                close_s = self.made_on_use.close_s(name, self._env.limits.hub_close_s)
+                deadline_s = self._env.clock.monotonic_s() - close_s
+                if hub.is_idle and hub.idle_since_s <= deadline_s and self.hubs.get(name) is hub:
                     await self.close_hub(name)
         finally:
             self._env.clock.call_later(_SWEEP_S, self._sweep_soon)
@@ -192,6 +244,10 @@ class Directory:
                     _log.warning("settings not refreshed", hub=name, code=int(error.code))
         finally:
             self._env.clock.call_later(self._env.limits.settings_refresh_s, self._refresh_soon)
+
+
+def _shutting_down() -> ArautoError:
+    return ArautoError(Code.GOING_AWAY, "the node is shutting down")
 
 
 def _decode(value: bytes, instead: T, hub: str, kind: str) -> T:

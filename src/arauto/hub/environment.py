@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from arauto.clock import Clock
 from arauto.entropy import Entropy
 from arauto.hub.fanout import Turn
+from arauto.hub.holdings import Pools
 from arauto.hub.hooks import FeatureSpec
 from arauto.hub.ownership import Local, Ownership
 from arauto.storage.base import Storage
@@ -57,13 +58,10 @@ class Environment:
     channel_types: "dict[str, Callable[[Hub, str], Channel]]" = field(default_factory=dict)
     """Channel classes by namespace; a channel of any other namespace is a plain `Channel`."""
     limits: HubLimits = HubLimits()
+    pools: Pools = field(default_factory=Pools)
     ownership: Ownership = field(default_factory=Local)
     journal_subscriptions: bool = True
     """Whether the journal says who subscribed to what."""
-
-    def new_epoch(self, *, fully_stored: bool) -> int:
-        """A number larger than every epoch before it: creation time, random bits, and one bit that
-        says whether every message of the epoch is stored. Fits 63 bits until the year 2109.
-        """
-        high = self.clock.wall_ms() << 21
-        return high | (self.entropy.bits(20) << 1) | int(fully_stored)
+    began_ms: int = 0
+    """The time of the newest row in the journal when the node started: no message is given an earlier one,
+    even if the clock was set back meanwhile."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from arauto.hub.channel import Channel
+from arauto.hub.epoch import began_ms, is_fully_stored
 from arauto.model import Direction, Message, Serial, When
 from arauto.storage.base import HistoryQuery
 
@@ -23,7 +24,12 @@ class HistoryPage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What was found. `next` continues in the same direction: as `since` forward, as `until` backward."""
+    """What was found. `next` continues in the same direction: as `since` forward, as `until` backward.
+
+    `complete` speaks of the part of the range that this page covers: whether it is proven that no
+    message of it is missing. Of an epoch that is gone nothing can be proven, nor of what lies between
+    two epochs.
+    """
 
     messages: list[Message]
     more: bool
@@ -54,12 +60,11 @@ async def read_history(
         limit=limit + 1,
         direction=page.direction,
     )
-    if channel.rules.store is When.NEVER:
-        found, complete = _from_memory(channel, query)
-    else:
+    stored = channel.rules.store is not When.NEVER
+    if stored:
         found = await channel.env.storage.journal.history(query)
-        # What was kept for a time only may be gone, and leaves no trace.
-        complete = bool(channel.epoch & 1) and not channel.rules.store_s
+    else:
+        found = _from_memory(channel, query)
     fitting = _fitting(found[:limit], channel.env.limits.replay_bytes_max)
     more = len(found) > len(fitting)
     found = fitting
@@ -68,8 +73,37 @@ async def read_history(
         messages=[message for message in found if keep(message)],
         more=more,
         next=last,
-        complete=complete,
+        complete=_is_complete(channel, query, last if more else None, stored=stored),
     )
+
+
+def _is_complete(
+    channel: Channel, query: HistoryQuery, reached: Serial | None, *, stored: bool
+) -> bool:
+    """Whether nothing can be missing up to `reached`, or to the end of the range if that is None."""
+    begin, end = query.since, query.until
+    if reached is not None and query.direction is Direction.FORWARD:
+        end = reached
+    elif reached is not None:
+        begin = Serial(reached.epoch, reached.offset - 1)
+    if stored and channel.rules.store_s:
+        # What was kept for a time only may be gone, and leaves no trace.
+        return False
+    if query.from_ms > began_ms(channel.epoch):
+        # All of the range is of this epoch.
+        begin = max(begin or Serial(0, 0), Serial(channel.epoch, 0))
+    if begin is None:
+        return False
+    if begin.epoch != channel.epoch:
+        ends_within = end is not None and end.epoch == begin.epoch < channel.epoch
+        return ends_within and stored and is_fully_stored(begin.epoch)
+    if begin.offset > channel.serial.offset and channel.serial.epoch == channel.epoch:
+        return False  # from a future that was lost
+    if stored:
+        return is_fully_stored(channel.epoch)
+    if begin.offset >= channel.recent_floor:
+        return True
+    return query.from_ms > 0 and channel.place_at(query.from_ms - 1) is not None
 
 
 def _fitting(messages: list[Message], bytes_max: int) -> list[Message]:
@@ -81,14 +115,11 @@ def _fitting(messages: list[Message], bytes_max: int) -> list[Message]:
     return messages
 
 
-def _from_memory(channel: Channel, query: HistoryQuery) -> tuple[list[Message], bool]:
-    floor = Serial(channel.epoch, channel.recent_floor)
+def _from_memory(channel: Channel, query: HistoryQuery) -> list[Message]:
     found = [m for m in channel.recent_after(0) if _wanted(m, query)]
     if query.direction is Direction.BACKWARD:
         found.reverse()
-    # Whole only if the range starts where memory does, or later; a time range alone cannot prove that.
-    complete = floor.offset == 0 if query.since is None else query.since >= floor
-    return found[: query.limit], complete
+    return found[: query.limit]
 
 
 def _wanted(message: Message, query: HistoryQuery) -> bool:

@@ -90,6 +90,19 @@ class Recent(Feature):
         """The remembered messages with a larger offset, in order."""
         raise NotImplementedError
 
+    def offset_at(self, ms: int) -> int | None:
+        """The offset of the last message up to that time; None if it is no longer remembered which it was."""
+        raise NotImplementedError
+
+    @property
+    def oldest_ms(self) -> int:
+        """The time of the oldest message that is remembered; only asked if there is one."""
+        raise NotImplementedError
+
+    def drop_oldest(self) -> None:
+        """Forget the oldest message, for the hub needs the room; only asked if there is one."""
+        raise NotImplementedError
+
     def restart(self, offset: int) -> None:
         """A new epoch begins, or resumes at `offset`: forget what came before."""
         raise NotImplementedError
@@ -104,7 +117,7 @@ class Resumed(NamedTuple):
     latest: Sequence[Message]
     """The latest messages, oldest first."""
     keys: Sequence[tuple[str, str, Serial, int]]
-    """(user, key, serial, time) of older messages whose idempotency keys still count, oldest first."""
+    """(user, key, serial, time) of the messages whose idempotency keys still count, oldest first."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -5,27 +5,31 @@ or pattern inside it can reach another hub. Neighbours: `directory.py` makes and
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from arauto.errors import ArautoError, Code
 from arauto.hub.attendance import Attendance
 from arauto.hub.channel import Channel
 from arauto.hub.continuity import Continuity
+from arauto.hub.departed import Departed
 from arauto.hub.environment import Environment
-from arauto.hub.matcher import Matcher
+from arauto.hub.epoch import RANDOM_BITS, began_ms, make_epoch
+from arauto.hub.holdings import Holdings
+from arauto.hub.matcher import Matcher, is_loose
+from arauto.hub.name_index import SLICE_LEN, NameIndex
 from arauto.hub.ownership import HERE
 from arauto.hub.quota import TokenBucket
 from arauto.hub.refusals import Refusals
 from arauto.hub.retained import Retained
 from arauto.hub.rules import HubState
 from arauto.hub.subscriber import Subscriber
-from arauto.names import is_pattern, is_topic, matches, namespace_of
+from arauto.limits import LOOSE_PATTERNS_LEN_MAX
+from arauto.model import Serial
+from arauto.names import is_wide, namespace_of
 from arauto.settings import Quotas
 
 __all__ = ["Hub"]
-
-#: Settings changes are re-checked in slices of this many sessions, so that a large hub does not stall.
-_RECHECK_SLICE = 500
 
 
 class Hub:
@@ -38,14 +42,19 @@ class Hub:
         "_opening",
         "_publish_bucket",
         "_users",
+        "_watchers",
         "attendance",
         "channels",
         "continuity",
         "counters",
+        "departed",
         "env",
+        "epoch",
         "generation",
+        "holdings",
         "idle_since_s",
         "name",
+        "names",
         "patterns",
         "quotas",
         "refreshing",
@@ -54,6 +63,7 @@ class Hub:
         "sessions",
         "state",
         "subscription_count",
+        "ts_ms",
     )
 
     def __init__(self, name: str, state: HubState, env: Environment) -> None:
@@ -63,18 +73,28 @@ class Hub:
         self.quotas: Quotas = state.settings.quotas
         self.generation = 0
         """Grows whenever an access decision may have changed; whoever caches one compares it."""
+        self.ts_ms = max(env.clock.wall_ms(), env.began_ms)
+        """The time of the newest message, or of a place given out since; never goes back. Public for the
+        channels, which give their messages this time."""
+        self.epoch = self.new_epoch(fully_stored=False)
+        """Stands for this opening of the hub in the places of patterns."""
         self.channels: dict[str, Channel] = {}
+        self.names = NameIndex()
+        """The names of `channels`."""
+        self.departed = Departed(self.ts_ms - 1)
         self._opening: dict[str, asyncio.Future[Channel]] = {}
         self._closing: dict[str, asyncio.Future[None]] = {}
         self._idle: dict[Channel, float] = {}
+        self._watchers: dict[int, list[str]] = {}
         self.patterns: Matcher[dict[Subscriber, None]] = Matcher()
         self.sessions: dict[str, Subscriber] = {}
         self._users: dict[str, dict[Subscriber, None]] = {}
         self.refreshing = asyncio.Lock()
         """Held while settings are read again and applied."""
+        self.counters = env.metrics.hub(name)
+        self.holdings = Holdings(env.pools, self.quotas, self.counters)
         self.retained = Retained(name, env, self.quotas.channels_max)
         self.continuity = Continuity(name, env)
-        self.counters = env.metrics.hub(name)
         self.refusals = Refusals(name, self.counters, env.clock, env.storage.journal)
         self.attendance = Attendance(
             name, env.clock, env.storage.journal, enabled=env.journal_subscriptions
@@ -150,6 +170,7 @@ class Hub:
             return None
         channel = self._make(name)
         if not channel.opens_at_once:
+            channel.let_go()
             return None
         channel.open_now()
         self._admit(channel)
@@ -169,13 +190,20 @@ class Hub:
             opening = asyncio.ensure_future(self._open(name))
             self._opening[name] = opening
             opening.add_done_callback(lambda _: self._opening.pop(name, None))
-        return await asyncio.shield(opening)
+        try:
+            return await asyncio.shield(opening)
+        finally:
+            del opening  # a failure would hold this frame, and so itself
 
     async def _open(self, name: str) -> Channel:
         if name in self._closing:
             await self._closing[name]
         channel = self._make(name)
-        await channel.open()
+        try:
+            await channel.open()
+        except BaseException:
+            channel.let_go()
+            raise
         if self._is_closed:
             await channel.close()
             raise _closed()
@@ -197,13 +225,18 @@ class Hub:
 
     def _admit(self, channel: Channel) -> None:
         self.channels[channel.name] = channel
+        self.names.add(channel.name)
+        for opened in self._watchers.values():
+            opened.append(channel.name)
+        channel.rematch()
         if channel.is_idle:
             self._idle[channel] = self.env.clock.monotonic_s()
 
     def touch(self, channel: Channel) -> None:
         """The channel has no subscribers and something just happened on it: it may close later."""
-        self._idle.pop(channel, None)
-        self._idle[channel] = self.env.clock.monotonic_s()
+        if channel.is_open:
+            self._idle.pop(channel, None)
+            self._idle[channel] = self.env.clock.monotonic_s()
 
     async def close_idle_channels(self) -> int:
         """Close channels nobody has used for the configured time; return how many."""
@@ -219,7 +252,7 @@ class Hub:
             if channel.is_idle:
                 await self._close_channel(channel)
                 closed += 1
-            elif not channel.member_count:
+            elif channel.is_deserted:
                 # Deserted, but still busy or bound by a promise: look again later.
                 self.touch(channel)
         return closed
@@ -227,6 +260,7 @@ class Hub:
     async def _close_channel(self, channel: Channel) -> None:
         """Close one channel. Who asks for its name meanwhile waits and gets a fresh one."""
         del self.channels[channel.name]
+        self.names.discard(channel.name)
         # Sessions that remember it as a target must look again.
         channel.is_open = False
         closing = self._closing[channel.name] = asyncio.get_running_loop().create_future()
@@ -236,41 +270,91 @@ class Hub:
             del self._closing[channel.name]
             closing.set_result(None)
 
-    def matching(self, pattern: str) -> list[Channel]:
-        """The open channels a pattern or topic covers."""
-        return [channel for name, channel in self.channels.items() if matches(pattern, name)]
+    # --- time --------------------------------------------------------------------------------------
+
+    def new_epoch(self, *, fully_stored: bool, above: int = 0) -> int:
+        now_ms = max(self.env.clock.wall_ms(), self.ts_ms)
+        random = self.env.entropy.bits(RANDOM_BITS)
+        return make_epoch(now_ms, random, fully_stored=fully_stored, above=above)
+
+    def place(self) -> Serial:
+        """The hub's place now: whatever is published later, on whichever channel, has no earlier time."""
+        self.ts_ms = max(self.env.clock.wall_ms(), self.ts_ms)
+        return Serial(self.epoch, self.ts_ms)
+
+    def remembers(self, place: Serial) -> bool:
+        """Whether every message that was lost since then by the closing of its channel is among
+        `departed`."""
+        return place.epoch == self.epoch and self.departed.floor_ms < place.offset <= self.ts_ms
+
+    def knows_stored(self, place: Serial, pattern: str) -> bool:
+        """Whether all that a pattern covers was stored ever since then, before this opening of the hub
+        too."""
+        return (
+            self.continuity.settings_since_ms < place.offset < began_ms(self.epoch)
+            and place.epoch < self.epoch
+            and self.state.stores_all(pattern)
+        )
 
     # --- patterns ----------------------------------------------------------------------------------
 
-    def add_pattern(self, pattern: str, subscriber: Subscriber) -> list[Channel]:
-        """Subscribe a session to everything a pattern or topic covers, now and later.
+    def matching(self, pattern: str) -> list[Channel]:
+        """The open channels a pattern or topic covers."""
+        return [self.channels[name] for name in self.names.matching(pattern)]
 
-        Returns the open channels it now receives from; greet it with their `welcome`.
+    def hold_pattern(self, pattern: str, subscriber: Subscriber) -> None:
+        """Subscribe a session to everything a pattern or topic will cover. What it covers already is the
+        caller's to join: `Channel.cover` for each of `matching`.
+
+        Raises:
+            ArautoError: TOO_MANY_SUBSCRIPTIONS.
         """
         holders = self.patterns.get(pattern)
-        if holders is None:
-            self.patterns.add(pattern, {subscriber: None})
-        else:
+        if holders is not None:
             holders[subscriber] = None
-            self.patterns.generation += 1
-        covered = self.matching(pattern)
-        for channel in covered:
-            channel.refresh_matches(newcomer=subscriber)
-        return [channel for channel in covered if channel.has(subscriber)]
+            return
+        if is_loose(pattern) and self.patterns.loose_len >= LOOSE_PATTERNS_LEN_MAX:
+            raise ArautoError(
+                Code.TOO_MANY_SUBSCRIPTIONS,
+                f"a hub has at most {LOOSE_PATTERNS_LEN_MAX} patterns that begin with a wildcard",
+                field="channel",
+            )
+        self.patterns.add(pattern, {subscriber: None})
 
-    def remove_pattern(self, pattern: str, subscriber: Subscriber) -> None:
+    def drop_pattern(self, pattern: str, subscriber: Subscriber) -> None:
+        """The session gives a pattern up, or has to. Where it covers very much, that takes a moment."""
         holders = self.patterns.get(pattern)
         if holders is None or subscriber not in holders:
             return
         del holders[subscriber]
-        if holders:
-            self.patterns.generation += 1
-        else:
+        if not holders:
             self.patterns.remove(pattern)
-        for channel in self.matching(pattern):
-            channel.refresh_matches()
-            if channel.is_idle:
-                self.touch(channel)
+        after = self._uncover(pattern, subscriber, "")
+        if after:
+            self.env.tasks.spawn(self._uncover_rest(pattern, subscriber, after))
+
+    def _uncover(self, pattern: str, subscriber: Subscriber, after: str) -> str:
+        page, after = self.names.page(pattern, after, SLICE_LEN)
+        for name in page:
+            self.channels[name].uncover(subscriber, pattern)
+        return after
+
+    async def _uncover_rest(self, pattern: str, subscriber: Subscriber, after: str) -> None:
+        while after:
+            await asyncio.sleep(0)
+            if subscriber in (self.patterns.get(pattern) or ()):
+                return  # it came back meanwhile
+            after = self._uncover(pattern, subscriber, after)
+
+    @contextmanager
+    def watching(self) -> Iterator[list[str]]:
+        """A list that grows by the name of each channel that opens."""
+        opened: list[str] = []
+        self._watchers[id(opened)] = opened
+        try:
+            yield opened
+        finally:
+            del self._watchers[id(opened)]
 
     def identity_changed(
         self, subscriber: Subscriber, held: Sequence[str], *, renamed: bool
@@ -278,17 +362,15 @@ class Hub:
         """A session became someone else and still holds these subscriptions: its patterns deliver what
         the new identity may read, and the others see who it is now, if that is `renamed`.
         """
-        wide = [name for name in held if is_pattern(name) or is_topic(name)]
-        here = [self.channels[name] for name in held if name in self.channels]
-        if wide:
-            here += [
-                channel
-                for name, channel in self.channels.items()
-                if any(matches(pattern, name) for pattern in wide)
-            ]
-        for channel in dict.fromkeys(here):
+        here: dict[Channel, list[str]] = {
+            self.channels[name]: [] for name in held if name in self.channels
+        }
+        for pattern in filter(is_wide, held):
+            for channel in self.matching(pattern):
+                here.setdefault(channel, []).append(pattern)
+        for channel, patterns in here.items():
             was_here = channel.has(subscriber)
-            channel.refresh_matches(force=True)
+            channel.set_patterns(subscriber, tuple(patterns))
             if renamed and was_here and channel.has(subscriber):
                 channel.reintroduce(subscriber)
 
@@ -323,18 +405,28 @@ class Hub:
     # --- settings ----------------------------------------------------------------------------------
 
     async def apply(self, state: HubState) -> None:
-        """Take new settings: channels take their new rules, sessions re-check what they hold."""
+        """Take new settings: channels take their new rules, sessions re-check what they hold.
+
+        Raises:
+            StorageError: that they changed could not be noted; nothing changed.
+        """
+        now_ms = max(self.env.clock.wall_ms(), self.ts_ms)
+        await self.continuity.note_settings(state, now_ms)
         self.state = state
         self.quotas = state.settings.quotas
         self.retained.set_limit(self.quotas.channels_max)
+        self.holdings.set_limits(self.quotas)
         self.generation += 1
         self._publish_bucket.set_rate(state.settings.quotas.messages_per_s)
-        for channel in list(self.channels.values()):
-            channel.apply_rules(state.resolve_rules(channel.name))
+        for index, channel in enumerate(list(self.channels.values())):
+            if channel.is_open:
+                channel.apply_rules(state.resolve_rules(channel.name))
+                # Who may read it depends on the hub's settings too.
+                channel.rematch()
+            await _pause(index)
         for index, subscriber in enumerate(list(self.sessions.values())):
             subscriber.session.recheck()
-            if index % _RECHECK_SLICE == _RECHECK_SLICE - 1:
-                await asyncio.sleep(0)
+            await _pause(index)
 
     @property
     def is_idle(self) -> bool:
@@ -351,10 +443,18 @@ class Hub:
             channel.is_open = False
             await channel.close()
         self.channels = {}
+        self.names = NameIndex()
+        self._idle = {}
         if any(channel.is_storing for channel in channels):
             # Whoever opens them next must find everything that has a serial.
             await self.env.storage.journal.flush()
         await self.retained.close()
+        self.holdings.close()
+
+
+async def _pause(index: int) -> None:
+    if index % SLICE_LEN == SLICE_LEN - 1:
+        await asyncio.sleep(0)
 
 
 def _closed() -> ArautoError:

@@ -55,6 +55,14 @@ class IdempotencyWindow:
         """(user, key, epoch, offset, expires_ms), oldest first, for export."""
         return [(u, k, s.epoch, s.offset, exp) for (u, k), (exp, s) in self._seen.items()]
 
+    @classmethod
+    def of_entries(cls, entries: list[tuple[str, str, int, int, int]]) -> "IdempotencyWindow":
+        """The counterpart of `entries`."""
+        window = cls()
+        for user, key, epoch, offset, expires_ms in entries:
+            window.remember(user, key, Serial(epoch, offset), expires_ms)
+        return window
+
     def _expire(self, now_ms: int) -> None:
         while self._seen:
             first = next(iter(self._seen))

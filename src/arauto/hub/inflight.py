@@ -1,6 +1,7 @@
-"""Small records of a channel: messages on their way to the disk, and its state on its way elsewhere."""
+"""A channel's messages on their way to the disk, and its state on its way elsewhere."""
 
 import zlib
+from collections import deque
 from collections.abc import Callable
 from typing import Annotated
 
@@ -10,27 +11,102 @@ from arauto.errors import ArautoError, Code, StorageError
 from arauto.limits import EPOCH_MAX
 from arauto.model import Message, Serial
 
-__all__ = ["ChannelState", "PublishReply", "Waiting"]
+__all__ = ["NOT_TIMED", "ChannelState", "Inflight", "PublishReply", "Waiting", "too_many_waiting"]
 
 PublishReply = Callable[[Serial | None, bool, ArautoError | None], None]
 """(serial, duplicate, error): exactly one of serial and error is given."""
+
+#: In place of the moment a publication came: it is none of those that are timed.
+NOT_TIMED = -1
+
+#: Retries of one publication that wait for its outcome together.
+_RETRIES_MAX = 100
 
 
 class Waiting:
     """A message that has its serial but may not be delivered yet."""
 
-    __slots__ = ("error", "message", "ready", "replies", "started_s", "stored")
+    __slots__ = ("error", "is_barrier", "message", "ready", "replies", "started_ns", "stored")
 
     def __init__(
-        self, message: Message, reply: PublishReply | None, started_s: float, *, ready: bool
+        self, message: Message, reply: PublishReply | None, started_ns: int, *, ready: bool
     ) -> None:
         self.message = message
         self.replies = [reply] if reply is not None else []
-        self.started_s = started_s
-        """When the publication came, if it is one of those that are timed; else 0."""
+        self.started_ns = started_ns
+        """When the publication came, if it is one of those that are timed; else `NOT_TIMED`."""
         self.ready = ready
         self.stored = not ready
         self.error: StorageError | None = None
+        self.is_barrier = False
+        """Whether it only holds the place before which nothing may be delivered yet."""
+
+    def share_outcome(self, reply: PublishReply) -> None:
+        """Answer a retry with the outcome of the first attempt, or at once if too many wait for it."""
+        if len(self.replies) < _RETRIES_MAX:
+            self.replies.append(reply)
+        else:
+            reply(None, False, too_many_waiting())
+
+
+class Inflight:
+    """The messages of a channel that have their serials and wait, in order.
+
+    Whoever publishes again what is still here is found by its serial, not searched for: while the disk
+    is slow, retries come for everything that waits.
+    """
+
+    __slots__ = ("_by_serial", "_queue")
+
+    def __init__(self) -> None:
+        self._queue: deque[Waiting] = deque()
+        self._by_serial: dict[Serial, Waiting] = {}
+        """Those with an idempotency key."""
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def first(self) -> Message:
+        return self._queue[0].message
+
+    def add(self, waiting: Waiting) -> None:
+        self._queue.append(waiting)
+        if waiting.message.id:
+            self._by_serial[waiting.message.serial] = waiting
+
+    def find(self, serial: Serial) -> Waiting | None:
+        """The message of that serial, if it has an idempotency key and still waits."""
+        return self._by_serial.get(serial)
+
+    def take_ready(self) -> Waiting | None:
+        """The first, if it waits for nothing any more."""
+        if not self._queue or not self._queue[0].ready:
+            return None
+        return self._forget(self._queue.popleft())
+
+    def take_refused(self) -> Waiting | None:
+        """The last, if it was refused: it must not fill the queue while the store is away."""
+        if not self._queue or self._queue[-1].error is None:
+            return None
+        return self._forget(self._queue.pop())
+
+    def take_behind(self, barrier: Waiting) -> Waiting | None:
+        """The last, if it waits for nothing but the barrier."""
+        if not self._queue or self._queue[-1] is barrier or not self._queue[-1].ready:
+            return None
+        return self._forget(self._queue.pop())
+
+    def _forget(self, waiting: Waiting) -> Waiting:
+        if waiting.message.id:
+            self._by_serial.pop(waiting.message.serial, None)
+        return waiting
+
+
+def too_many_waiting() -> ArautoError:
+    return ArautoError(
+        Code.TOO_MANY_PENDING, "too many messages of this channel wait to be stored; retry later"
+    )
 
 
 _CRC_BYTES = 4

@@ -1,18 +1,56 @@
 """Finds the patterns that cover a channel. Pure; a leaf without hub types.
 
 Patterns whose wildcards are `#` segments and at most one `*` at the very end live in a trie over `:`
-segments; topic paths in a dictionary looked up once per ancestor; the rare rest in a list tried one by one.
-Results are cached by the caller per channel and dropped when `generation` changes.
+segments; topic paths in a dictionary looked up once per ancestor. The rest, globs, are found by what stands
+before their first wildcard and then tried one by one. So a look-up costs what the channel's name is long, not
+what others have subscribed to; only globs that start with a wildcard are tried for every name, and a
+hub bounds their number (`loose_len`).
 """
 
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from arauto.names import ancestors, is_topic, matches
+from arauto.names import ancestors, is_topic, literal_prefix, matches
 
-__all__ = ["Matcher"]
+__all__ = ["Matcher", "is_loose"]
 
 T = TypeVar("T")
+
+
+class _Prefixes(Generic[T]):
+    """Values by prefix. Looked up once per length that any of them has."""
+
+    __slots__ = ("_by_prefix", "_lens")
+
+    def __init__(self) -> None:
+        self._by_prefix: dict[str, T] = {}
+        self._lens: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_prefix)
+
+    def get(self, prefix: str) -> T | None:
+        return self._by_prefix.get(prefix)
+
+    def set(self, prefix: str, value: T) -> None:
+        if prefix not in self._by_prefix:
+            self._lens[len(prefix)] = self._lens.get(len(prefix), 0) + 1
+        self._by_prefix[prefix] = value
+
+    def remove(self, prefix: str) -> None:
+        del self._by_prefix[prefix]
+        self._lens[len(prefix)] -= 1
+        if not self._lens[len(prefix)]:
+            del self._lens[len(prefix)]
+
+    def of(self, text: str) -> list[T]:
+        """The values whose prefix the text starts with."""
+        by_prefix = self._by_prefix
+        return [
+            by_prefix[text[:size]]
+            for size in self._lens
+            if size <= len(text) and text[:size] in by_prefix
+        ]
 
 
 class _Node(Generic[T]):
@@ -22,21 +60,24 @@ class _Node(Generic[T]):
         self.children: dict[str, _Node[T]] = {}
         self.ends: tuple[str, T] | None = None
         """The pattern that ends exactly here."""
-        self.tails: dict[str, tuple[str, T]] = {}
+        self.tails: _Prefixes[tuple[str, T]] | None = None
         """Patterns that end here with `<prefix>*`, by prefix."""
+
+    @property
+    def is_bare(self) -> bool:
+        return not self.children and self.ends is None and self.tails is None
 
 
 class Matcher(Generic[T]):
-    """A map from pattern to value, with look-up by channel. `generation` grows with every change."""
+    """A map from pattern to value, with look-up by channel."""
 
-    __slots__ = ("_odd", "_patterns", "_root", "_topics", "generation")
+    __slots__ = ("_globs", "_patterns", "_root", "_topics")
 
     def __init__(self) -> None:
         self._patterns: dict[str, T] = {}
         self._root: _Node[T] = _Node()
         self._topics: dict[str, T] = {}
-        self._odd: dict[str, T] = {}
-        self.generation = 0
+        self._globs: _Prefixes[dict[str, T]] = _Prefixes()
 
     def __len__(self) -> int:
         return len(self._patterns)
@@ -47,33 +88,41 @@ class Matcher(Generic[T]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._patterns)
 
+    @property
+    def loose_len(self) -> int:
+        """How many patterns have to be tried for every name."""
+        return len(self._globs.get("") or ())
+
     def get(self, pattern: str) -> T | None:
         return self._patterns.get(pattern)
 
     def add(self, pattern: str, value: T) -> None:
         """Insert a well-formed pattern (names.check_pattern), replacing an equal one."""
-        self.generation += 1
         self._patterns[pattern] = value
         if is_topic(pattern):
             self._topics[pattern] = value
-        elif _is_odd(pattern):
-            self._odd[pattern] = value
-        else:
-            node, tail = self._walk(pattern)
-            if tail is None:
-                node.ends = (pattern, value)
+        elif _is_glob(pattern):
+            prefix = literal_prefix(pattern)
+            alike = self._globs.get(prefix)
+            if alike is None:
+                self._globs.set(prefix, {pattern: value})
             else:
-                node.tails[tail] = (pattern, value)
+                alike[pattern] = value
+        else:
+            self._add_to_trie(pattern, value)
 
     def remove(self, pattern: str) -> None:
         """Remove a pattern; unknown ones are ignored."""
         if self._patterns.pop(pattern, None) is None:
             return
-        self.generation += 1
         if is_topic(pattern):
             del self._topics[pattern]
-        elif _is_odd(pattern):
-            del self._odd[pattern]
+        elif _is_glob(pattern):
+            prefix = literal_prefix(pattern)
+            alike = self._globs.get(prefix) or {}
+            del alike[pattern]
+            if not alike:
+                self._globs.remove(prefix)
         else:
             self._prune(pattern.split(":"))
 
@@ -88,19 +137,23 @@ class Matcher(Generic[T]):
         else:
             found = []
         self._collect(self._root, channel, 0, found)
-        if self._odd:
-            found.extend((p, v) for p, v in self._odd.items() if matches(p, channel))
+        if len(self._globs):
+            for alike in self._globs.of(channel):
+                found.extend((p, v) for p, v in alike.items() if matches(p, channel))
         return found
 
-    def _walk(self, pattern: str) -> tuple[_Node[T], str | None]:
+    def _add_to_trie(self, pattern: str, value: T) -> None:
         node = self._root
         parts = pattern.split(":")
         for part in parts[:-1]:
             node = node.children.setdefault(part, _Node())
         last = parts[-1]
-        if last.endswith("*"):
-            return node, last[:-1]
-        return node.children.setdefault(last, _Node()), None
+        if not last.endswith("*"):
+            node.children.setdefault(last, _Node()).ends = (pattern, value)
+            return
+        if node.tails is None:
+            node.tails = _Prefixes()
+        node.tails.set(last[:-1], (pattern, value))
 
     def _prune(self, parts: list[str]) -> None:
         path = [self._root]
@@ -108,28 +161,31 @@ class Matcher(Generic[T]):
             path.append(path[-1].children[part])
         last = parts[-1]
         if last.endswith("*"):
-            del path[-1].tails[last[:-1]]
+            tails = path[-1].tails
+            assert tails is not None
+            tails.remove(last[:-1])
+            if not len(tails):  # compiled, an object is true whatever its length
+                path[-1].tails = None
             keys = parts[:-1]
         else:
             path.append(path[-1].children[last])
             path[-1].ends = None
             keys = parts
         for depth in range(len(keys), 0, -1):
-            node = path[depth]
-            if node.children or node.tails or node.ends is not None:
+            if not path[depth].is_bare:
                 break
             del path[depth - 1].children[keys[depth - 1]]
 
     def _collect(
         self, node: _Node[T], channel: str, start: int, found: list[tuple[str, T]]
     ) -> None:
-        for prefix, hit in node.tails.items():
-            if channel.startswith(prefix, start):
-                found.append(hit)
-        if not node.children:
-            return
         end = channel.find(":", start)
         segment = channel[start:] if end == -1 else channel[start:end]
+        if node.tails is not None:
+            # A prefix before a star holds no colon, so it lies within the segment.
+            found.extend(node.tails.of(segment))
+        if not node.children:
+            return
         for key in (segment, "#"):
             child = node.children.get(key)
             if child is None or (key == "#" and not segment):
@@ -141,6 +197,11 @@ class Matcher(Generic[T]):
                 self._collect(child, channel, end + 1, found)
 
 
-def _is_odd(pattern: str) -> bool:
+def _is_glob(pattern: str) -> bool:
     stars = pattern.count("*")
     return stars > 1 or (stars == 1 and not pattern.endswith("*"))
+
+
+def is_loose(pattern: str) -> bool:
+    """Whether a pattern has to be tried for every name, since nothing is known of how they start."""
+    return not is_topic(pattern) and _is_glob(pattern) and not literal_prefix(pattern)

@@ -1,9 +1,13 @@
-"""What was refused, to whom and why: every refusal is counted, and so many a second go to the journal."""
+"""What was refused, to whom and why: every refusal is counted, and so many a second go to the journal.
+
+Those of a store that failed cannot go there; they go to the operator's log, with what clients are not told.
+"""
 
 import msgspec
+import structlog
 
 from arauto.clock import Clock
-from arauto.errors import ArautoError, Code
+from arauto.errors import ArautoError, Code, StorageError
 from arauto.hub.quota import TokenBucket
 from arauto.model import JSON
 from arauto.names import check_pattern
@@ -12,9 +16,13 @@ from arauto.telemetry.counters import Counters
 
 __all__ = ["Asker", "Refusals"]
 
+_log = structlog.get_logger("arauto.hub")
+
 _STORAGE_END = 7_000
 #: Rows a second, per hub. A client that sends nothing but nonsense must not fill the journal with it.
 _ROWS_PER_S = 50.0
+#: Lines a second, per hub: a full disk refuses everybody, for the same reason.
+_LINES_PER_S = 1.0
 _MESSAGE_LEN_MAX = 300
 _CHANNEL_LEN_MAX = 100
 
@@ -36,7 +44,16 @@ class Asker(msgspec.Struct, frozen=True, gc=False):
 class Refusals:
     """One per hub, and one for those that never got into a hub."""
 
-    __slots__ = ("_bucket", "_clock", "_counters", "_hub", "_journal", "_left_out")
+    __slots__ = (
+        "_bucket",
+        "_clock",
+        "_counters",
+        "_hub",
+        "_journal",
+        "_left_out",
+        "_lines",
+        "_lines_left_out",
+    )
 
     def __init__(self, hub: str, counters: Counters, clock: Clock, journal: Journal) -> None:
         self._hub = hub
@@ -45,11 +62,15 @@ class Refusals:
         self._journal = journal
         self._bucket = TokenBucket(_ROWS_PER_S, clock.monotonic_s())
         self._left_out = 0
+        self._lines = TokenBucket(_LINES_PER_S, clock.monotonic_s())
+        self._lines_left_out = 0
 
     def note(self, error: ArautoError, asker: Asker, *, request: str, channel: str = "") -> None:
         """Count a refusal, and record it unless there are too many, or the journal is what failed."""
         self._counters.refuse(int(error.code))
         if Code.STORAGE_FAILED <= error.code < _STORAGE_END:
+            if isinstance(error, StorageError):
+                self._tell_operator(error, request)
             return
         if not self._bucket.take(self._clock.monotonic_s()):
             self._left_out += 1
@@ -77,6 +98,19 @@ class Refusals:
             payload=msgspec.json.encode(details),
         )
         self._journal.append(entry, _ignore)
+
+    def _tell_operator(self, error: StorageError, request: str) -> None:
+        if not self._lines.take(self._clock.monotonic_s()):
+            self._lines_left_out += 1
+            return
+        left_out, self._lines_left_out = self._lines_left_out, 0
+        _log.error(
+            "storage refused a request",
+            hub=self._hub,
+            request=request,
+            reason=str(error),
+            left_out=left_out,
+        )
 
 
 def _shown(channel: str) -> str:

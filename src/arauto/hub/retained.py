@@ -5,15 +5,16 @@ topic subscriber gets them all; written behind to the key-value store, latest va
 second, and read back when the hub opens. Bounded by the hub's channel quota.
 """
 
-from collections.abc import Iterator
+import asyncio
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from arauto.clock import Timer
 from arauto.errors import StorageError
+from arauto.hub.name_index import NameIndex
 from arauto.model import Message
-from arauto.names import matches
 
 if TYPE_CHECKING:
     from arauto.hub.environment import Environment
@@ -24,6 +25,8 @@ _PREFIX = "retained:"
 _FLUSH_S = 1.0
 _SWEEP_S = 10.0
 _MESSAGES_MAX = 100_000
+#: Changes written at a time: they share a commit, and others get their turn in between.
+_BATCH_LEN = 500
 
 _decoder = msgspec.msgpack.Decoder(Message)
 _encode = msgspec.msgpack.Encoder().encode
@@ -36,10 +39,12 @@ class Retained:
         "_counters",
         "_dirty",
         "_env",
+        "_flushing",
         "_hub",
         "_is_closed",
         "_limit_len",
         "_messages",
+        "_names",
         "_swept_s",
         "_timer",
     )
@@ -51,7 +56,9 @@ class Retained:
         self._is_closed = False
         self._swept_s = env.clock.monotonic_s()
         self._messages: dict[str, Message] = {}
+        self._names = NameIndex()
         self._dirty: dict[str, None] = {}
+        self._flushing = asyncio.Lock()
         self._timer: Timer | None = None
         self._counters = env.metrics.hub(hub)
 
@@ -60,18 +67,26 @@ class Retained:
 
     async def load(self) -> None:
         """Read back what earlier runs retained."""
-        for key, value in await self._env.storage.kv.scan(self._hub, _PREFIX, _MESSAGES_MAX):
+        found = await self._env.storage.kv.scan(self._hub, _PREFIX, _MESSAGES_MAX)
+        for index, (key, value) in enumerate(found):
+            if index % _BATCH_LEN == _BATCH_LEN - 1:
+                await asyncio.sleep(0)
             channel = key[len(_PREFIX) :]
-            try:
-                message = _decoder.decode(value)
-            except msgspec.MsgspecError:
-                # Written by a version that knew another form: it will be replaced, not trusted.
+            message = self._read(channel, value)
+            if message is None:
                 self._counters.retained_failures += 1
-                continue
-            if (message.hub, message.channel) == (self._hub, channel):
-                self._messages[channel] = message
             else:
-                self._counters.retained_failures += 1
+                self._messages[channel] = message
+                self._names.add(channel)
+
+    def _read(self, channel: str, value: bytes | None) -> Message | None:
+        """A stored message; None if it is damaged, of another form, or not of this place: it will be
+        replaced, not trusted."""
+        try:
+            message = _decoder.decode(value or b"")
+        except msgspec.MsgspecError:
+            return None
+        return message if (message.hub, message.channel) == (self._hub, channel) else None
 
     def set_limit(self, channels_max: int) -> None:
         """Hold at most as many as the hub may have channels; 0 = as many as anybody may."""
@@ -89,23 +104,24 @@ class Retained:
         if not message.payload:
             self.remove(message.channel)
             return
-        if message.channel not in self._messages and not self._has_room():
-            self._counters.retained_refused += 1
-            return
+        if message.channel not in self._messages:
+            if not self._has_room():
+                self._counters.retained_refused += 1
+                return
+            self._names.add(message.channel)
         self._messages[message.channel] = message
         self._mark(message.channel)
 
     def remove(self, channel: str) -> None:
         if self._messages.pop(channel, None) is not None:
+            self._names.discard(channel)
             self._mark(channel)
 
-    def matching(self, pattern: str) -> Iterator[Message]:
-        """Live retained messages of the channels a pattern or topic covers, in order of channel name."""
-        for channel in sorted(self._messages):
-            if matches(pattern, channel):
-                message = self.get(channel)
-                if message is not None:
-                    yield message
+    def page(self, pattern: str, after: str, scan_len: int) -> tuple[list[Message], str]:
+        """Live retained messages of the channels a pattern or topic covers, in order of channel name: those
+        among the next `scan_len` that may be covered, and where to go on; "" = done."""
+        names, last = self._names.page(pattern, after, scan_len)
+        return [message for message in map(self.get, names) if message is not None], last
 
     async def close(self) -> None:
         """Write what is left. Afterwards nothing more is written: the next opening has its own."""
@@ -117,19 +133,25 @@ class Retained:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        dirty, self._dirty = self._dirty, {}
+        # One at a time, so that an older value never comes after a newer one.
+        async with self._flushing:
+            dirty, self._dirty = self._dirty, {}
+            waiting = iter(dirty)
+            while batch := list(islice(waiting, _BATCH_LEN)):
+                await asyncio.gather(*map(self._write, batch))
+
+    async def _write(self, channel: str) -> None:
+        message = self._messages.get(channel)
+        key = _PREFIX + channel
         kv = self._env.storage.kv
-        for channel in dirty:
-            message = self._messages.get(channel)
-            key = _PREFIX + channel
-            try:
-                if message is None:
-                    await kv.delete(self._hub, key)
-                else:
-                    await kv.put(self._hub, key, _encode(message), self._ttl_s(message))
-            except StorageError:
-                self._counters.retained_failures += 1
-                self._mark(channel)
+        try:
+            if message is None:
+                await kv.delete(self._hub, key)
+            else:
+                await kv.put(self._hub, key, _encode(message), self._ttl_s(message))
+        except StorageError:
+            self._counters.retained_failures += 1
+            self._mark(channel)
 
     def _live(self, message: Message) -> bool:
         return not message.expires_ms or message.expires_ms > self._env.clock.wall_ms()

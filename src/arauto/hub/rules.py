@@ -1,12 +1,17 @@
 """Which rules apply to a channel. Pure: a snapshot of a hub's settings in, a decision out."""
 
+import hashlib
+
+import msgspec
+
 from arauto.model import When
-from arauto.names import is_pattern, is_topic, namespace_of
+from arauto.names import is_pattern, is_topic, literal_prefix, matches, namespace_of
 from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Rules
 
 __all__ = ["HubState"]
 
 _MEMO_MAX = 10_000
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class HubState:
@@ -52,6 +57,32 @@ class HubState:
                 self._memo.clear()
             self._memo[channel] = found
         return found
+
+    def stores_all(self, pattern: str) -> bool:
+        """Whether every channel that a pattern or topic can cover stores all its messages."""
+        own = [name for name in self.channels if matches(pattern, name)]
+        # What any other channel it covers goes by: its namespace's rules, or those of a namespace not
+        # named here.
+        namespace, colon, _ = literal_prefix(pattern).partition(":")
+        if is_topic(pattern):
+            others = [pattern]
+        elif colon:
+            others = [f"{namespace}:"]
+        else:
+            others = ["", *(f"{name}:" for name in self.namespaces)]
+        return all(self._resolve(name).store is When.ALL for name in (*own, *others))
+
+    @property
+    def may_store_all(self) -> bool:
+        """Whether any channel can be one that stores all its messages."""
+        return self._builtin.store is When.ALL or any(
+            rules.store is When.ALL for rules in self.rules.values()
+        )
+
+    def fingerprint(self) -> bytes:
+        """Equal for equal settings, and hardly otherwise."""
+        parts = (self.settings, self.rules, self.namespaces, self.channels, self._builtin)
+        return hashlib.sha256(_encode(parts)).hexdigest().encode()
 
     def _resolve(self, channel: str) -> Rules:
         own = self.channels.get(channel)

@@ -1,10 +1,10 @@
 """What a channel knows of a session that receives from it."""
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from arauto.errors import Code
 from arauto.hub.outbox import Outbox
-from arauto.model import Member, Message
+from arauto.model import Member, Message, Serial
 from arauto.settings import Rules
 
 __all__ = ["HubSession", "Subscriber"]
@@ -19,14 +19,38 @@ class HubSession(Protocol):
     def recheck(self) -> None:
         """Settings changed: end the subscriptions that are no longer allowed."""
 
-    def held(self) -> tuple[str, ...]:
-        """The names of its subscriptions."""
+    def held(self) -> dict[str, Serial | None]:
+        """Its subscriptions by name, and where those that cover many channels began."""
 
     def disconnect(self, code: Code, reason: str) -> None:
         """Tell the client why and end the connection."""
 
     def closed(self, code: Code) -> None:
         """Let go of everything now, without waiting for the connection to notice."""
+
+
+class _Nobody:
+    """Stands where a session was that has ended. Implements `HubSession`."""
+
+    __slots__ = ()
+
+    def may_read(self, channel: str, rules: Rules) -> bool:
+        return False
+
+    def recheck(self) -> None:
+        """It holds nothing."""
+
+    def held(self) -> dict[str, Serial | None]:
+        return {}
+
+    def disconnect(self, code: Code, reason: str) -> None:
+        """It is gone."""
+
+    def closed(self, code: Code) -> None:
+        """It is gone."""
+
+
+_NOBODY: Final = _Nobody()
 
 
 class Subscriber:
@@ -40,6 +64,10 @@ class Subscriber:
         self.extra: dict[str, str] = {}
         self.outbox = outbox
         self.session = session
+
+    def leave(self) -> None:
+        """The session has ended: do not hold it, for it holds this."""
+        self.session = _NOBODY
 
     def is_excluded(self, message: Message) -> bool:
         """Whether the publisher kept this message from this session."""

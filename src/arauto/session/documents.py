@@ -12,10 +12,8 @@ from arauto.codec.events import (
 from arauto.errors import ArautoError, Code
 from arauto.features.document.channel import DocumentChannel
 from arauto.features.document.value import Value
-from arauto.flow.authorise import publish_refusal
 from arauto.hub.channel import Channel
-from arauto.names import check_channel
-from arauto.session.read import readable
+from arauto.session.access import open_readable, open_writable, readable, writable
 
 if TYPE_CHECKING:
     from arauto.session.session import Session
@@ -34,7 +32,7 @@ def handle_document_get(
 
 
 async def _get_later(session: "Session", request: DocumentGetRequest) -> None:
-    _get(session, await session.hub.open_channel(request.channel), request)
+    _get(session, await open_readable(session, request.channel), request)
 
 
 def _get(session: "Session", channel: Channel, request: DocumentGetRequest) -> None:
@@ -52,13 +50,7 @@ def _get(session: "Session", channel: Channel, request: DocumentGetRequest) -> N
 def handle_document_change(
     session: "Session", request: DocumentChangeRequest
 ) -> Coroutine[Any, Any, None] | None:
-    hub = session.hub
-    name = check_channel(request.channel)
-    rules = hub.state.resolve_rules(name)
-    refusal = publish_refusal(session, name, rules, hub.state.settings)
-    if refusal is not None:
-        raise refusal
-    channel = hub.channel(name)
+    channel = writable(session, request.channel)
     if channel is None:
         return _change_later(session, request)
     _change(session, channel, request)
@@ -66,7 +58,7 @@ def handle_document_change(
 
 
 async def _change_later(session: "Session", request: DocumentChangeRequest) -> None:
-    _change(session, await session.hub.open_channel(request.channel), request)
+    _change(session, await open_writable(session, request.channel), request)
 
 
 def _change(session: "Session", channel: Channel, request: DocumentChangeRequest) -> None:

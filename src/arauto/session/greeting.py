@@ -7,7 +7,7 @@ from arauto.codec.events import AuthReply, SessionInfo
 if TYPE_CHECKING:
     from arauto.session.session import Session
 
-__all__ = ["auth_reply", "session_info"]
+__all__ = ["auth_reply", "expires_in_ms", "session_info"]
 
 
 def session_info(session: "Session", deadline_s: float) -> SessionInfo:
@@ -47,4 +47,13 @@ def auth_reply(session: "Session", id: int) -> AuthReply:
         token_expires_ms=expires_ms,
         grants=identity.grants,
         extra=identity.extra,
+        expires_in_ms=expires_in_ms(session),
     )
+
+
+def expires_in_ms(session: "Session") -> int:
+    """How long the session's authentication still holds; 0 = without end."""
+    identity = session.identity
+    if identity is None or not identity.expires_ms:
+        return 0
+    return max(1, identity.expires_ms - session.env.hub.clock.wall_ms())

@@ -14,12 +14,14 @@ from arauto.codec.json_events import EVENT_TO_SHAPE
 from arauto.codec.json_requests import REQUEST_FROM_SHAPE
 from arauto.errors import ArautoError
 from arauto.flow.authorise import publish_refusal
-from arauto.hub.channel import Sender
+from arauto.grants import GrantSet
 from arauto.hub.hub import Hub
-from arauto.hub.refusals import Asker
+from arauto.hub.refusals import Asker, Refusals
+from arauto.hub.rules import HubState
+from arauto.hub.sender import Sender
 from arauto.model import RESERVED_HEADERS, Identity, Serial
 from arauto.names import check_channel
-from arauto.session.auth.grants import GrantSet
+from arauto.session.access import withdrawn
 
 __all__ = [
     "Caller",
@@ -29,6 +31,7 @@ __all__ = [
     "publish_all",
     "published",
     "read_messages",
+    "refuse_all",
 ]
 
 #: (hub, channel, headers) → headers to send on.
@@ -77,15 +80,50 @@ def published(outcomes: list[AckItem]) -> Published:
 class Caller:
     """Who asks: an identity, or nobody in particular. Implements `authorise.Who` and `correlate.Author`."""
 
-    __slots__ = ("granted", "identity")
+    __slots__ = ("_is_revoked", "granted", "identity")
 
-    def __init__(self, identity: Identity | None) -> None:
+    def __init__(
+        self, identity: Identity | None, is_revoked: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`is_revoked` says whether the identity was withdrawn since it was established."""
+        self._is_revoked = is_revoked
         self.identity = identity
         self.granted = GrantSet(identity.grants) if identity is not None else None
 
     @property
     def user(self) -> str:
         return self.identity.user if self.identity is not None else ""
+
+    def check_standing(self) -> None:
+        """Ask again after each wait: an administrator may have shut the caller out meanwhile.
+
+        Raises:
+            ArautoError: AUTH_FAILED.
+        """
+        if self._is_revoked():
+            raise withdrawn()
+
+
+def refuse_all(
+    state: HubState,
+    items: tuple[PublishItem, ...],
+    asker: Asker,
+    caller: Caller,
+    refusals: Refusals,
+) -> list[AckItem] | None:
+    """The outcomes if none of the messages may be published; None if one may. By a hub's settings, so
+    that nobody opens a hub by asking for what they are denied."""
+    errors: list[ArautoError] = []
+    for item in items:
+        try:
+            _check_rights(state, item, caller)
+        except ArautoError as refusal:
+            errors.append(refusal)
+        else:
+            return None
+    for item, error in zip(items, errors, strict=True):
+        refusals.note(error, asker, request="publish", channel=item.channel)
+    return [AckItem(error=ErrorEvent.of(error)) for error in errors]
 
 
 async def publish_all(
@@ -94,8 +132,14 @@ async def publish_all(
     asker: Asker,
     caller: Caller | None,
     trace: TracePublish | None = None,
+    *,
+    size_bytes: int,
 ) -> list[AckItem]:
-    """Publish in order; each outcome stands for itself. A caller of None may publish anywhere."""
+    """Publish in order; each outcome stands for itself. A caller of None may publish anywhere.
+
+    `size_bytes` is what the request took on the wire.
+    """
+    hub.counters.read(size_bytes)
     sender = Sender(user=asker.user, origin=asker.origin)
     waiting = [await _publish(hub, item, asker, sender, caller, trace) for item in items]
     return [await outcome for outcome in waiting]
@@ -119,14 +163,11 @@ async def _publish(
             outcome.set_result(AckItem(serial=serial, duplicate=duplicate, error=failed))
 
     try:
-        check_channel(item.channel)
-        if caller is not None:
-            state = hub.state
-            rules = state.resolve_rules(item.channel)
-            refusal = publish_refusal(caller, item.channel, rules, state.settings)
-            if refusal is not None:
-                raise refusal
-        channel = hub.channel(item.channel) or await hub.open_channel(item.channel)
+        _check_rights(hub.state, item, caller)
+        channel = hub.channel(item.channel)
+        if channel is None:
+            channel = await hub.open_channel(item.channel)
+            _check_rights(hub.state, item, caller)
         hub.admit_publish(len(item.payload))
         if trace is not None:
             headers = trace(hub.name, item.channel, item.headers)
@@ -135,3 +176,14 @@ async def _publish(
     except ArautoError as error:
         reply(None, False, error)
     return outcome
+
+
+def _check_rights(state: HubState, item: PublishItem, caller: Caller | None) -> None:
+    check_channel(item.channel)
+    if caller is None:
+        return
+    caller.check_standing()
+    rules = state.resolve_rules(item.channel)
+    refusal = publish_refusal(caller, item.channel, rules, state.settings)
+    if refusal is not None:
+        raise refusal

@@ -7,18 +7,18 @@ import msgspec
 
 from arauto.codec.events import Ack, AckItem, ErrorEvent, PublishItem, PublishRequest
 from arauto.errors import ArautoError
-from arauto.flow.authorise import publish_refusal
 from arauto.hub.channel import Channel
 from arauto.hub.inflight import PublishReply
 from arauto.model import Serial
-from arauto.names import check_channel
+from arauto.session.access import open_writable, withdrawn, writable
 
 if TYPE_CHECKING:
     from arauto.session.session import Session
 
 __all__ = ["handle_publish"]
 
-#: Channels a session has lately published to, each checked once per settings generation.
+#: Channels a session has lately published to, each checked once per settings generation. By name, so that
+#: who publishes to a channel does not keep it once it has closed.
 _TARGETS_MAX = 4_096
 
 
@@ -71,7 +71,9 @@ async def _publish_rest(
         item = items[index]
         reply = acks.slot(index, item.channel) if acks is not None else None
         try:
-            channel = _target(session, item.channel) or await session.hub.open_channel(item.channel)
+            if session.is_revoked():
+                raise withdrawn()
+            channel = _target(session, item.channel) or await open_writable(session, item.channel)
             _publish(session, channel, item, reply)
         except ArautoError as error:
             _refuse(session, error, item.channel, reply)
@@ -80,8 +82,9 @@ async def _publish_rest(
 def _target(session: "Session", name: str) -> Channel | None:
     """The channel, if the session may publish to it; None if it must be opened first."""
     targets = session.targets
-    if targets is not None and session.targets_generation == session.hub.generation:
-        channel = targets.get(name)
+    hub = session.hub
+    if targets is not None and session.targets_generation == hub.generation and name in targets:
+        channel = hub.channels.get(name)
         if channel is not None and channel.is_open:
             return channel
     return _find_target(session, name)
@@ -90,17 +93,13 @@ def _target(session: "Session", name: str) -> Channel | None:
 def _find_target(session: "Session", name: str) -> Channel | None:
     hub = session.hub
     if session.targets is None or session.targets_generation != hub.generation:
-        session.targets = {}
+        session.targets = set()
         session.targets_generation = hub.generation
-    check_channel(name)
-    refusal = publish_refusal(session, name, hub.state.resolve_rules(name), hub.state.settings)
-    if refusal is not None:
-        raise refusal
-    channel = hub.channel(name)
+    channel = writable(session, name)
     if channel is not None:
         if len(session.targets) >= _TARGETS_MAX:
             session.targets.clear()
-        session.targets[name] = channel
+        session.targets.add(name)
     return channel
 
 

@@ -7,25 +7,14 @@ from arauto.codec.events import HistoryReply, HistoryRequest, OccupancyRequest, 
 from arauto.errors import ArautoError, Code
 from arauto.features.occupancy import OccupancyFeature
 from arauto.features.presence import PresenceFeature
-from arauto.flow.authorise import subscribe_refusal
 from arauto.hub.channel import Channel
 from arauto.hub.history import HistoryPage, read_history
-from arauto.names import check_channel
+from arauto.session.access import open_readable, readable
 
 if TYPE_CHECKING:
     from arauto.session.session import Session
 
-__all__ = ["handle_history", "handle_occupancy", "handle_presence", "readable"]
-
-
-def readable(session: "Session", name: str) -> Channel | None:
-    """The channel, if the session may subscribe to it; None if it must be opened first."""
-    check_channel(name)
-    state = session.hub.state
-    refusal = subscribe_refusal(session, name, state.resolve_rules(name), state.settings)
-    if refusal is not None:
-        raise refusal
-    return session.hub.channel(name)
+__all__ = ["handle_history", "handle_occupancy", "handle_presence"]
 
 
 def handle_presence(
@@ -39,7 +28,7 @@ def handle_presence(
 
 
 async def _presence_later(session: "Session", request: PresenceRequest) -> None:
-    _send_presence(session, await session.hub.open_channel(request.channel), request.id)
+    _send_presence(session, await open_readable(session, request.channel), request.id)
 
 
 def _send_presence(session: "Session", channel: Channel, id: int) -> None:
@@ -62,7 +51,7 @@ def handle_occupancy(
 
 
 async def _occupancy_later(session: "Session", request: OccupancyRequest) -> None:
-    _send_occupancy(session, await session.hub.open_channel(request.channel), request.id)
+    _send_occupancy(session, await open_readable(session, request.channel), request.id)
 
 
 def _send_occupancy(session: "Session", channel: Channel, id: int) -> None:
@@ -99,6 +88,8 @@ async def _history(session: "Session", request: HistoryRequest) -> None:
             ),
             keep=lambda message: not session.subscriber.is_excluded(message),
         )
+        # Reading took its time; what may be read is what may be read now.
+        readable(session, request.channel)
     except ArautoError as error:
         if not session.has_ended():
             session.refuse(error, request.id, request)

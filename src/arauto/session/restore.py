@@ -10,7 +10,7 @@ import msgspec
 
 from arauto.clock import Clock
 from arauto.errors import ArautoError, Code
-from arauto.model import Identity
+from arauto.model import Identity, Serial
 from arauto.storage.base import KeyValueStore
 
 __all__ = ["Restorer", "SessionState"]
@@ -23,7 +23,8 @@ class SessionState(msgspec.Struct, frozen=True, gc=False):
 
     session: str
     identity: Identity
-    subscriptions: tuple[str, ...]
+    subscriptions: dict[str, Serial | None]
+    """By name, and where those that cover many channels began."""
 
 
 class Restorer:

@@ -9,32 +9,35 @@ from collections import deque
 from collections.abc import Coroutine
 from enum import Enum
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import structlog
 
-from arauto.codec.events import ErrorEvent, Event, Ping, PublishRequest, Request, RestoreKey
+from arauto.codec.events import ErrorEvent, Event, Ping, PublishRequest, Request
 from arauto.errors import ArautoError, Code
 from arauto.flow.authorise import Granted, may_read
-from arauto.hub.channel import Channel, Sender
+from arauto.grants import GrantSet
+from arauto.hub.channel import Channel
 from arauto.hub.fanout import Format
 from arauto.hub.hub import Hub
-from arauto.hub.outbox import Outbox, Sink
+from arauto.hub.outbox import Outbox
 from arauto.hub.quota import TokenBucket
 from arauto.hub.refusals import Asker
+from arauto.hub.sender import Sender
 from arauto.hub.subscriber import Subscriber
-from arauto.model import JSON, Identity
+from arauto.model import JSON, Identity, Serial
 from arauto.session import commands
-from arauto.session.auth.grants import GrantSet
+from arauto.session.connection import Connection, EndedConnection
 from arauto.session.environment import SessionEnvironment
+from arauto.session.greeter import Greeter
 from arauto.session.greeting import auth_reply, session_info
 from arauto.session.publish import handle_publish
-from arauto.session.restore import SessionState
+from arauto.session.restorable import Restorable
 from arauto.settings import Rules
 from arauto.storage.base import JournalEntry, Kind
 
-__all__ = ["Connection", "Phase", "Session"]
+__all__ = ["Phase", "Session", "new_id"]
 
 _log = structlog.get_logger("arauto.session")
 
@@ -47,23 +50,6 @@ class Phase(Enum):
     CLOSED = "closed"
 
 
-class Connection(Sink, Protocol):
-    """A gateway's connection: the outbox's sink, and the control a session needs over its reading."""
-
-    address: str
-    transport: str
-    """The kind of transport, "websocket" or "sse"; goes to the journal."""
-    send_buffer_bytes: int
-    """What may wait for a slow client."""
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-    def close(self, code: Code, reason: str) -> None:
-        """Send what was written so far, then end the connection with that code."""
-
-
 class Session:
     """Implements `HubSession`."""
 
@@ -71,13 +57,12 @@ class Session:
         "_bucket",
         "_counters",
         "_decode",
-        "_look_s",
+        "_greeter",
         "_now_s",
         "_pinged_s",
         "_queue",
-        "_restore_key",
-        "_restore_pending",
         "_seen_s",
+        "_started",
         "auth_by_s",
         "connection",
         "env",
@@ -90,6 +75,8 @@ class Session:
         "opened_s",
         "outbox",
         "phase",
+        "places",
+        "restorable",
         "sender",
         "subscriber",
         "subscriptions",
@@ -98,27 +85,36 @@ class Session:
     )
 
     def __init__(
-        self, env: SessionEnvironment, hub: Hub, connection: Connection, format: Format
+        self,
+        env: SessionEnvironment,
+        hub: Hub,
+        connection: Connection,
+        format: Format,
+        *,
+        id: str = "",
     ) -> None:
-        """Join a hub.
+        """Join a hub, with the id under which the client has authenticated already, if it has.
 
         Raises:
             ArautoError: TOO_MANY_SESSIONS.
         """
         self.env = env
         self.hub = hub
-        self.connection = connection
+        self.connection: Connection = connection
         self.phase = Phase.ANONYMOUS
         self.identity: Identity | None = None
         self.granted: Granted | None = None
         self.outbox = Outbox(
             connection, format, env.hub.turn, hub.counters, connection.send_buffer_bytes
         )
-        self.subscriber = Subscriber(env.hub.entropy.token(12), self.outbox, self)
+        self.subscriber = Subscriber(id or new_id(env), self.outbox, self)
         self.sender = Sender(session=self.subscriber.id)
         self.subscriptions: dict[str, Channel | None] = {}
         """By name; None for patterns and topics."""
-        self.targets: dict[str, Channel] | None = None
+        self.places: dict[str, Serial] = {}
+        """Where those that cover many began."""
+        self._greeter: Greeter | None = None
+        self.targets: set[str] | None = None
         """Channels this session may publish to, as of `targets_generation`."""
         self.targets_generation = hub.generation
         self.history_requests = 0
@@ -127,19 +123,22 @@ class Session:
         self.errors = 0
         """Refusals since the last request that succeeded."""
         self._queue: deque[Request] | None = None
-        self._restore_key = ""
-        self._restore_pending = False
+        self.restorable = Restorable(self)
         self._now_s = env.hub.clock.monotonic_s
         now_s = self._now_s()
         self._bucket = TokenBucket(hub.quotas.session_messages_per_s, now_s)
         self._seen_s = now_s
         self._pinged_s = 0.0
-        self._look_s = inf
-        """When the wheel looks at this session next."""
+        self._started = False
+        """Whether the client was let in: who is turned away at the door neither begins nor ends."""
         self.opened_s = now_s
         self.opened_ms = env.hub.clock.wall_ms()
         self.auth_by_s = 0.0
-        hub.add_session(self.subscriber)
+        try:
+            hub.add_session(self.subscriber)
+        except ArautoError:
+            self._let_go()
+            raise
 
     # --- life --------------------------------------------------------------------------------------
 
@@ -150,6 +149,11 @@ class Session:
     def has_ended(self) -> bool:
         """Whether the connection is gone. A method, since it changes behind any await."""
         return self.phase is Phase.CLOSED
+
+    def is_revoked(self) -> bool:
+        """Whether its identity was withdrawn; it is about to end then, or has. Changes behind any await."""
+        identity = self.identity
+        return identity is not None and self.env.authenticator.is_revoked(self.hub.name, identity)
 
     @property
     def user(self) -> str:
@@ -167,6 +171,7 @@ class Session:
         self._look_within(self.env.limits.ping_interval_s)
         if deadline_s:
             self._look_within(deadline_s)
+        self._started = True
         self.hub.counters.sessions_started += 1
         self._journal(Kind.SESSION_START, {})
         if identity is not None:
@@ -199,28 +204,31 @@ class Session:
         if self.has_ended():
             return
         clock = self.env.hub.clock
-        polite = code is Code.CLOSED_BY_CLIENT
-        if self.identity is not None and self._restore_key:
-            if polite or code in (Code.FORCED_LOGOUT, Code.SESSION_REPLACED):
-                self._restore_pending = False
-                self._spawn(self.env.restorer.forget(self.hub.name, self._restore_key))
-            else:
-                self._save_restore_state()
+        self.restorable.closed(code)
         self.phase = Phase.CLOSED
         for name in list(self.subscriptions):
             self.drop_subscription(name)
         self.hub.remove_session(self.subscriber)
-        self.outbox.close()
+        self._let_go()
+        if not self._started:
+            return
         duration_ms = int((clock.monotonic_s() - self.opened_s) * 1000)
         self.hub.counters.sessions_ended += 1
         self.hub.counters.session_duration_ms += duration_ms
         self._journal(Kind.SESSION_END, {"durationMs": duration_ms, "code": int(code)})
 
+    def _let_go(self) -> None:
+        """Part from whatever holds this session as it holds it, so that it goes with its connection."""
+        self.env.wheel.forget(self)
+        self.connection = EndedConnection(self.connection)
+        self.outbox.close()
+        self.subscriber.leave()
+        self.restorable.leave()
+        self._greeter = None
+        self.targets = None
+
     def on_timer(self, now_s: float) -> float:
         """Heartbeat, deadline, expiry: called by the wheel."""
-        if self.has_ended() or now_s < self._look_s:
-            # Over, or an appointment that an earlier one has made needless.
-            return 0
         if self.auth_by_s and now_s >= self.auth_by_s and self.identity is None:
             self.disconnect(Code.AUTH_DEADLINE, "the session did not authenticate in time")
             return 0
@@ -238,15 +246,11 @@ class Session:
             wait_s = limits.pong_timeout_s
         if self.auth_by_s:
             wait_s = min(wait_s, self.auth_by_s - now_s)
-        wait_s = max(min(wait_s, self._expires_in_s()), 0.001)
-        self._look_s = now_s + wait_s
-        return wait_s
+        return max(min(wait_s, self._expires_in_s()), 0.001)
 
     def _look_within(self, delay_s: float) -> None:
         """Have the wheel look at this session no later than that."""
-        at_s = self._now_s() + delay_s
-        if at_s < self._look_s:
-            self._look_s = at_s
+        if delay_s < inf:
             self.env.wheel.schedule(self, delay_s)
 
     # --- receiving ---------------------------------------------------------------------------------
@@ -377,6 +381,8 @@ class Session:
         """Take on the id and identity of an earlier session; its subscriptions are the caller's to join."""
         self.hub.rename_session(self.subscriber, id)
         self._adopt(identity)
+        # What follows may wait, and must not outlast the authentication.
+        self._look_within(max(self._expires_in_s(), 0.001))
 
     def _adopt(self, identity: Identity | None) -> None:
         hub = self.hub
@@ -388,36 +394,10 @@ class Session:
         self.subscriber.extra = identity.extra if identity is not None else {}
         self.sender = Sender(session=self.id, user=self.user)
         hub.know_user(self.subscriber)
+        if identity is not None:
+            self.env.directory.adopt(hub.name)
         self.targets = None
         self._renew_deadline()
-
-    def give_restore_key(self) -> None:
-        """Hand the client a fresh single-use key for this session, unless restoring is off."""
-        if not self.env.restorer.ttl_s:
-            return
-        if self._restore_key:
-            self._spawn(self.env.restorer.forget(self.hub.name, self._restore_key))
-        self._restore_key = self.env.hub.entropy.token(24)
-        self.send(RestoreKey(key=self._restore_key, ttl_ms=int(self.env.restorer.ttl_s * 1000)))
-        self.state_changed()
-
-    def state_changed(self) -> None:
-        """Identity or subscriptions changed: keep the restorable state up to date, soon."""
-        if self._restore_key and not self._restore_pending:
-            self._restore_pending = True
-            delay_s = self.env.limits.restore_save_delay_s
-            self.env.hub.clock.call_later(delay_s, self._save_restore_soon)
-
-    def _save_restore_soon(self) -> None:
-        if self._restore_pending and not self.has_ended():
-            self._save_restore_state()
-
-    def _save_restore_state(self) -> None:
-        self._restore_pending = False
-        identity = self.identity
-        if identity is not None:
-            state = SessionState(self.id, identity, self.held())
-            self._spawn(self.env.restorer.save(self.hub.name, self._restore_key, state))
 
     def _check_expiry(self) -> None:
         if self._expires_in_s() <= 0:
@@ -443,8 +423,14 @@ class Session:
         self._look_within(min(self._renew_deadline() or inf, max(self._expires_in_s(), 0.001)))
         commands.recheck_subscriptions(self)
 
-    def held(self) -> tuple[str, ...]:
-        return tuple(self.subscriptions)
+    def greet(self, name: str, place_ms: int) -> None:
+        """Send what is retained for a new subscription; its reply is queued already."""
+        if self._greeter is None:
+            self._greeter = Greeter(self)
+        self._greeter.greet(name, place_ms)
+
+    def held(self) -> dict[str, Serial | None]:
+        return {name: self.places.get(name) for name in self.subscriptions}
 
     def subscription_began(self, name: str) -> None:
         """It is among `subscriptions` now: count it and put it on record."""
@@ -463,7 +449,8 @@ class Session:
             rules = channel.rules if channel is not None else None
             self.hub.attendance.ended(self.subscriber, name, rules)
         if channel is None:
-            self.hub.remove_pattern(name, self.subscriber)
+            self.places.pop(name, None)
+            self.hub.drop_pattern(name, self.subscriber)
         else:
             channel.unsubscribe(self.subscriber)
 
@@ -485,6 +472,11 @@ class Session:
             payload=msgspec.json.encode(details),
         )
         self.env.hub.storage.journal.append(entry, _ignore)
+
+
+def new_id(env: SessionEnvironment) -> str:
+    """An id for a session that is about to begin."""
+    return env.hub.entropy.token(12)
 
 
 def _ignore(error: object) -> None:

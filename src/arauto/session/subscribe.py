@@ -1,11 +1,14 @@
 """Subscribing: channels, patterns and topics; recovery; and the re-check when settings change.
 
-Two steps. First, whatever needs waiting: opening stored channels, reading missed messages from the store.
-Then, without waiting in between, the session joins, the reply is queued and the missed messages follow;
-so nothing can slip in between the reply, the replay and the first live message.
+Two steps. First, whatever needs waiting: opening stored channels, reading missed messages from the
+store, walking over very many channels. Then, without waiting in between, the session joins, the reply
+is queued and the missed messages follow; so nothing can slip in between the reply, the replay and the
+first live message.
 """
 
 from collections.abc import Coroutine, Sequence
+from contextlib import ExitStack
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from arauto.codec.events import (
@@ -22,8 +25,8 @@ from arauto.flow.authorise import subscribe_refusal
 from arauto.hub.channel import Channel
 from arauto.hub.recovery import Recovery
 from arauto.model import Message, Serial
-from arauto.names import check_pattern, is_pattern, is_topic, matches
-from arauto.storage.base import HistoryQuery
+from arauto.names import ALL_CHANNELS, check_pattern, is_wide, matches
+from arauto.session.catchup import Catchup, Room
 
 if TYPE_CHECKING:
     from arauto.session.session import Session
@@ -37,19 +40,41 @@ __all__ = [
     "subscribe_now",
 ]
 
-_PREFETCH_TRIES = 3
+#: A pattern that covers no more open channels than this is joined at once.
+_AT_ONCE_LEN = 100
 
 
 class Plan:
     """One item on its way to a result."""
 
-    __slots__ = ("error", "item", "prefetched")
+    __slots__ = ("catchup", "covered", "error", "is_joined", "item", "opened")
 
     def __init__(self, item: SubscribeItem) -> None:
         self.item = item
         self.error: ArautoError | None = None
-        self.prefetched: dict[str, list[Message] | None] = {}
-        """Missed messages read from the store, by channel; None where some are gone for good."""
+        self.catchup = Catchup(item)
+        self.covered: dict[str, None] | None = None
+        """The open channels that were found beforehand."""
+        self.opened: list[str] = []
+        """The channels that opened since."""
+        self.is_joined = False
+        """Whether it covers so many channels that they were joined beforehand."""
+
+    def refuse(self, error: ArautoError) -> None:
+        # Where it was raised is told by frames that hold this plan and the session.
+        self.error = error.with_traceback(None)
+
+    def channels(self, session: "Session") -> list[Channel]:
+        """The open channels it covers, now."""
+        hub, name = session.hub, self.item.channel
+        if not is_wide(name):
+            return [hub.channels[name]] if name in hub.channels else []
+        if self.covered is None:
+            return hub.matching(name)
+        for opened in self.opened:
+            if matches(name, opened):
+                self.covered[opened] = None
+        return [hub.channels[found] for found in self.covered if found in hub.channels]
 
 
 def handle_subscribe(
@@ -79,139 +104,151 @@ def _answer(session: "Session", id: int, plans: list[Plan]) -> None:
             session.send(SubscribeReply(id=0, results=failed))
     for welcome in welcomes:
         welcome.send(session)
-    session.state_changed()
-
-
-class _Room:
-    """What may be replayed in answer to one request. A client that wants more reads it page by page."""
-
-    __slots__ = ("_left_bytes",)
-
-    def __init__(self, size_bytes: int) -> None:
-        self._left_bytes = size_bytes
-
-    def take(self, messages: Sequence[Message]) -> bool:
-        """Whether these fit too."""
-        size_bytes = sum(len(message.payload) for message in messages)
-        if size_bytes > self._left_bytes:
-            return False
-        self._left_bytes -= size_bytes
-        return True
+    session.restorable.changed()
 
 
 class _Welcome:
     """What follows a successful result."""
 
-    __slots__ = ("channel", "recovered", "replay")
+    __slots__ = ("channel", "greet", "recovered", "replay")
 
-    def __init__(self, channel: Channel | None, replay: Sequence[Message], recovered: bool) -> None:
+    def __init__(
+        self,
+        channel: Channel | None,
+        replay: Sequence[Message] = (),
+        *,
+        recovered: bool = True,
+        greet: tuple[str, int] | None = None,
+    ) -> None:
         self.channel = channel
         self.replay = replay
         self.recovered = recovered
+        self.greet = greet
+        """What to look for retained messages of, and up to when."""
 
     def send(self, session: "Session") -> None:
         if self.channel is not None:
             self.channel.welcome(session.subscriber, self.replay, recovered=self.recovered)
-        else:
+        elif self.replay:
             encode = session.outbox.format.encode_message
-            for message in self.replay:
-                if not session.subscriber.is_excluded(message):
-                    session.outbox.put(encode(message))
+            session.outbox.put(b"".join(map(encode, self.replay)))
+            session.hub.count_deliveries(len(self.replay))
+        if self.greet is not None:
+            session.greet(*self.greet)
 
 
 # --- step one: waiting --------------------------------------------------------------------------------
 
 
 def _must_wait(session: "Session", plan: Plan) -> bool:
-    """Check the item and say whether something has to be opened or read first."""
+    """Check the item and say whether something has to be opened, read or walked over first."""
     item = plan.item
     try:
         _check(session, item)
-        names = [item.channel] if not _is_wide(item.channel) else _stored_positions(session, item)
-        for name in names:
-            channel = session.hub.channel(name)
-            if channel is None:
-                return True
-            since = _since(item, name)
-            if since is not None and channel.recovery_from(since) is Recovery.FROM_STORE:
-                return True
+        if is_wide(item.channel):
+            _, more = session.hub.names.page(item.channel, "", _AT_ONCE_LEN)
+            return bool(more) or item.positions is not None
+        channel = session.hub.channel(item.channel)
+        if channel is None:
+            return True
+        since = item.since
+        return since is not None and channel.recovery_from(since) is Recovery.FROM_STORE
     except ArautoError as error:
-        plan.error = error
+        plan.refuse(error)
     return False
 
 
 async def prepare(session: "Session", plans: list[Plan]) -> None:
-    """Open and read whatever the items need."""
-    for plan in plans:
-        if plan.error is not None:
-            continue
-        item = plan.item
-        try:
-            _check(session, item)
-            wide = _is_wide(item.channel)
-            for name in _stored_positions(session, item) if wide else [item.channel]:
-                channel = await session.hub.open_channel(name)
-                since = _since(item, name)
-                if since is not None:
-                    plan.prefetched[name] = await _prefetch(channel, since)
-        except ArautoError as error:
-            plan.error = error
+    """Open, read and walk over whatever the items need. Go on at once: which channels open is noted
+    until this returns."""
+    with ExitStack() as watching:
+        for plan in plans:
+            if plan.error is not None or session.has_ended():
+                continue
+            try:
+                _check(session, plan.item)
+                if is_wide(plan.item.channel):
+                    plan.opened = watching.enter_context(session.hub.watching())
+                    await _prepare_wide(session, plan)
+                else:
+                    channel = await session.hub.open_channel(plan.item.channel)
+                    if plan.item.since is not None:
+                        await plan.catchup.prepare(channel)
+            except ArautoError as error:
+                plan.refuse(error)
 
 
-async def _prefetch(channel: Channel, since: Serial) -> list[Message] | None:
-    """Read missed messages until live history covers the rest; None if the oldest are gone.
-
-    Where stored messages are kept for a time only, the first one missed must still be there: what is
-    kept no longer leaves no trace.
-    """
-    found: list[Message] = []
-    at = since
-    for _ in range(_PREFETCH_TRIES):
-        if channel.recovery_from(at) is not Recovery.FROM_STORE:
-            break
-        query = HistoryQuery(
-            hub=channel.hub.name,
-            channel=channel.name,
-            now_ms=channel.env.clock.wall_ms(),
-            since=at,
-            until=Serial(at.epoch + 1, 0),
-            limit=channel.env.limits.recovery_len_max,
-        )
-        page = await channel.env.storage.journal.history(query)
-        starts_late = not page or page[0].offset != since.offset + 1
-        if at is since and channel.rules.store_s and starts_late:
-            return None
-        if not page:
-            # Everything up to here has expired or is not yet durable: live history has the rest.
-            break
-        found.extend(page)
-        at = page[-1].serial
-    return found
+async def _prepare_wide(session: "Session", plan: Plan) -> None:
+    hub, name = session.hub, plan.item.channel
+    limit = session.env.hub.limits.pattern_positions_len_max
+    covered: dict[str, None] = {}
+    async for names in hub.names.walk(name):
+        covered |= dict.fromkeys(names)
+        if len(covered) > limit:
+            await _join_many(session, plan)
+            return
+    plan.covered = covered
+    if plan.item.positions is None:
+        return
+    for closed in await plan.catchup.find_closed(session):
+        await hub.open_channel(closed)
+    for channel in plan.channels(session):
+        await plan.catchup.prepare(channel)
 
 
-def _stored_positions(session: "Session", item: SubscribeItem) -> list[str]:
-    """Channels a returning pattern names that are closed here but may be resumed from the store."""
-    if item.positions is None:
-        return []
-    hub = session.hub
-    return [
-        name
-        for name, serial in item.positions.items()
-        if serial.epoch & 1 and name not in hub.channels and _may_open(session, item, name)
-    ]
+async def _join_many(session: "Session", plan: Plan) -> None:
+    """Join more channels than can be recovered, slice by slice. What is published on them meanwhile may
+    come before the reply."""
+    name = plan.item.channel
+    by = (name,)
+    _hold(session, plan)
+    async for names in session.hub.names.walk(name):
+        if session.has_ended() or name not in session.subscriptions:
+            return
+        for channel in map(session.hub.channels.__getitem__, names):
+            if channel.cover(session.subscriber, by):
+                channel.welcome(session.subscriber, (), recovered=True)
 
 
-def _may_open(session: "Session", item: SubscribeItem, name: str) -> bool:
-    try:
-        check_pattern(name)
-    except ArautoError:
-        return False
-    if is_pattern(name) or not matches(item.channel, name):
-        return False
-    return session.may_read(name, session.hub.state.resolve_rules(name))
+def _hold(session: "Session", plan: Plan) -> None:
+    """Begin a pattern subscription."""
+    session.hub.hold_pattern(plan.item.channel, session.subscriber)
+    session.subscriptions[plan.item.channel] = None
+    session.subscription_began(plan.item.channel)
+    plan.is_joined = True
 
 
 # --- step two: joining --------------------------------------------------------------------------------
+
+
+class _Replays:
+    """What one request replays: each channel once, from the place furthest back among its items."""
+
+    __slots__ = ("_due", "_fitting", "_outcomes")
+
+    def __init__(self, session: "Session", plans: Sequence[Plan]) -> None:
+        self._outcomes: dict[tuple[Plan, Channel], tuple[bool, int]] = {}
+        self._due: dict[Channel, list[Message]] = {}
+        for plan in plans:
+            if plan.error is None and plan.catchup.is_asked and not plan.is_joined:
+                for channel in plan.channels(session):
+                    whole, missed = plan.catchup.missed(channel)
+                    due = channel.due(session.subscriber, missed)
+                    self._outcomes[plan, channel] = (whole, len(due))
+                    if len(due) > len(self._due.get(channel, ())):
+                        self._due[channel] = due
+        room = Room(session.env.hub.limits.replay_bytes_max)
+        self._due = {channel: due for channel, due in self._due.items() if room.take(due)}
+        self._fitting = dict.fromkeys(self._due)
+
+    def outcome(self, plan: Plan, channel: Channel) -> tuple[bool, int]:
+        """(whether the item gets all it missed, how many messages that is)."""
+        whole, count = self._outcomes.get((plan, channel), (False, 0))
+        return (whole, count) if not count or channel in self._fitting else (False, 0)
+
+    def take(self, channel: Channel) -> Sequence[Message]:
+        """What to send of a channel: the first time all of it, then nothing."""
+        return self._due.pop(channel, ())
 
 
 def subscribe_now(
@@ -220,119 +257,104 @@ def subscribe_now(
     """Join everything that can be joined. Queue the reply next, then send the welcomes."""
     results: list[SubscribeResult] = []
     welcomes: list[_Welcome] = []
-    room = _Room(session.env.hub.limits.replay_bytes_max)
+    replays = _Replays(session, plans)
     for plan in plans:
+        if plan.error is not None:
+            results.append(_refused(session, plan, plan.error))
+            continue
         try:
-            if plan.error is not None:
-                raise plan.error
-            _check(session, plan.item)
-            join = _join_wide if _is_wide(plan.item.channel) else _join_channel
-            results.append(join(session, plan, welcomes, room))
-            session.subscription_began(plan.item.channel)
+            if plan.is_joined:
+                results.append(_joined_many(session, plan, welcomes))
+            else:
+                _check(session, plan.item)
+                join = _join_wide if is_wide(plan.item.channel) else _join_channel
+                results.append(join(session, plan, welcomes, replays))
             session.errors = 0
         except ArautoError as error:
-            session.note_refusal(error, "subscribe", plan.item.channel)
-            results.append(SubscribeResult(channel=plan.item.channel, error=ErrorEvent.of(error)))
+            results.append(_refused(session, plan, error))
     return tuple(results), welcomes
 
 
+def _refused(session: "Session", plan: Plan, error: ArautoError) -> SubscribeResult:
+    session.note_refusal(error, "subscribe", plan.item.channel)
+    return SubscribeResult(channel=plan.item.channel, error=ErrorEvent.of(error))
+
+
 def _join_channel(
-    session: "Session", plan: Plan, welcomes: list[_Welcome], room: _Room
+    session: "Session", plan: Plan, welcomes: list[_Welcome], replays: _Replays
 ) -> SubscribeResult:
-    item = plan.item
-    channel = session.hub.channel(item.channel)
+    name = plan.item.channel
+    channel = session.hub.channel(name)
     if channel is None:
         raise ArautoError(
             Code.STORAGE_UNAVAILABLE, "the channel closed again; retry", field="channel"
         )
-    recovered, replay = False, list[Message]()
-    if item.since is not None:
-        recovered, replay = _missed(session, channel, item.since, plan, room)
+    recovered, count = replays.outcome(plan, channel)
     channel.subscribe(session.subscriber)
-    session.subscriptions[item.channel] = channel
-    welcomes.append(_Welcome(channel, replay, recovered))
+    session.subscriptions[name] = channel
+    session.subscription_began(name)
+    greet = None if recovered else (name, session.hub.place().offset)
+    replay = replays.take(channel)
+    welcomes.append(_Welcome(channel, replay, recovered=recovered, greet=greet))
     return SubscribeResult(
-        channel=item.channel,
-        serial=channel.serial,
-        recovered=recovered,
-        recovered_count=len(replay),
+        channel=name, serial=channel.serial, recovered=recovered, recovered_count=count
     )
 
 
 def _join_wide(
-    session: "Session", plan: Plan, welcomes: list[_Welcome], room: _Room
+    session: "Session", plan: Plan, welcomes: list[_Welcome], replays: _Replays
 ) -> SubscribeResult:
-    item = plan.item
-    hub = session.hub
-    already = {c.name for c in hub.matching(item.channel) if c.has(session.subscriber)}
-    covered = hub.add_pattern(item.channel, session.subscriber)
-    session.subscriptions[item.channel] = None
-    limit = session.env.hub.limits.pattern_positions_len_max
+    name, positions = plan.item.channel, plan.item.positions
+    channels = plan.channels(session)
+    _hold(session, plan)
+    by = (name,)
+    covered: dict[str, Serial] = {}
     unrecovered: list[str] = []
     count = 0
-    for channel in covered:
-        replay: list[Message] = []
-        if item.positions is not None:
-            # A covered channel the client has never seen counts as seen up to before its first message.
-            since = item.positions.get(channel.name, Serial(channel.epoch, 0))
-            whole, replay = _missed(session, channel, since, plan, room)
+    for channel in channels:
+        is_new = channel.cover(session.subscriber, by)
+        if not channel.has(session.subscriber):
+            continue  # one that the session may not read
+        covered[channel.name] = channel.serial
+        if positions is not None:
+            whole, missed = replays.outcome(plan, channel)
+            count += missed
             if not whole:
                 unrecovered.append(channel.name)
-        if channel.name not in already:
-            welcomes.append(_Welcome(channel, replay, recovered=True))
-        elif replay:
-            # Already here by another subscription, which need not have brought the same place along.
-            welcomes.append(_Welcome(None, replay, recovered=True))
-        count += len(replay)
-    if item.positions is not None:
-        live = {channel.name for channel in covered}
-        unrecovered += [n for n in item.positions if n not in live and matches(item.channel, n)]
+        replay = replays.take(channel)
+        if is_new or replay:
+            # If it is here by another subscription, that need not have brought the same place along.
+            welcomes.append(_Welcome(channel if is_new else None, replay))
+    place = session.hub.place()
+    if positions is None:
+        welcomes.append(_Welcome(None, greet=(name, place.offset)))
     else:
-        retained = [m for m in hub.retained.matching(item.channel) if _may_have(session, m)]
-        welcomes.append(_Welcome(None, retained, recovered=True))
-    complete = len(covered) <= limit
+        unrecovered += plan.catchup.lost_with_closed(covered)
+    limit = session.env.hub.limits.pattern_positions_len_max
+    whole = len(covered) <= limit
+    if positions is not None and not (whole and plan.catchup.proven):
+        # It cannot be said in which channels: in any that it covers.
+        unrecovered.insert(0, name)
+    if whole:
+        # Only who knows the place of every channel can come back and be sure.
+        session.places[name] = covered[ALL_CHANNELS] = place
     return SubscribeResult(
-        channel=item.channel,
-        recovered=item.positions is not None and not unrecovered and complete,
+        channel=name,
+        recovered=positions is not None and not unrecovered,
         recovered_count=count,
-        positions={channel.name: channel.serial for channel in covered[:limit]},
+        positions=dict(islice(covered.items(), limit + 1)),
         unrecovered=tuple(unrecovered[:limit]),
     )
 
 
-def _may_have(session: "Session", message: Message) -> bool:
-    name = message.channel
-    return session.may_read(name, session.hub.state.resolve_rules(name))
-
-
-def _missed(
-    session: "Session", channel: Channel, since: Serial, plan: Plan, room: _Room
-) -> tuple[bool, list[Message]]:
-    """(whether everything after `since` is here, the messages that are for this session)."""
-    whole, messages = _all_missed(channel, since, plan.prefetched.get(channel.name, []))
-    messages = channel.due(session.subscriber, messages)
-    return (whole, messages) if room.take(messages) else (False, [])
-
-
-def _all_missed(
-    channel: Channel, since: Serial, prefetched: list[Message] | None
-) -> tuple[bool, list[Message]]:
-    if prefetched is None:
-        return False, []
-    # The store may be a step ahead: what it has and nobody was given yet will come by itself.
-    delivered = channel.serial
-    prefetched = [message for message in prefetched if message.serial <= delivered]
-    if prefetched:
-        at = prefetched[-1].serial
-        if at.epoch == delivered.epoch and at.offset >= channel.recent_floor:
-            return True, prefetched + list(channel.recent_after(at.offset))
-        return False, []
-    how = channel.recovery_from(since)
-    if how is Recovery.NOTHING_MISSED:
-        return True, []
-    if how is Recovery.FROM_MEMORY:
-        return True, list(channel.recent_after(since.offset))
-    return False, []
+def _joined_many(session: "Session", plan: Plan, welcomes: list[_Welcome]) -> SubscribeResult:
+    name = plan.item.channel
+    if name not in session.subscriptions:
+        raise ArautoError(Code.SUBSCRIBE_DENIED, "it is no longer allowed", field="channel")
+    if plan.item.positions is not None:
+        return SubscribeResult(channel=name, positions={}, unrecovered=(name,))
+    welcomes.append(_Welcome(None, greet=(name, session.hub.place().offset)))
+    return SubscribeResult(channel=name, positions={})
 
 
 # --- leaving and re-checking --------------------------------------------------------------------------
@@ -342,7 +364,7 @@ def handle_unsubscribe(session: "Session", request: UnsubscribeRequest) -> None:
     unknown = [name for name in request.channels if name not in session.subscriptions]
     for name in request.channels:
         session.drop_subscription(name)
-    session.state_changed()
+    session.restorable.changed()
     if unknown:
         raise ArautoError(
             Code.NOT_SUBSCRIBED,
@@ -368,11 +390,8 @@ def recheck_subscriptions(session: "Session") -> None:
 
 
 def _join_user_channel(session: "Session") -> None:
-    settings = session.hub.state.settings
-    if not settings.user_channel or not session.user:
-        return
-    name = f"{settings.user_channel_namespace}:{session.user}"
-    if name in session.subscriptions:
+    name = _user_channel(session)
+    if not name or name in session.subscriptions:
         return
     plans = [Plan(SubscribeItem(channel=name))]
     if not _must_wait(session, plans[0]):
@@ -381,9 +400,17 @@ def _join_user_channel(session: "Session") -> None:
         session.env.hub.tasks.spawn(_join_user_channel_later(session, plans))
 
 
+def _user_channel(session: "Session") -> str:
+    settings = session.hub.state.settings
+    if not settings.user_channel or not session.user:
+        return ""
+    return f"{settings.user_channel_namespace}:{session.user}"
+
+
 async def _join_user_channel_later(session: "Session", plans: list[Plan]) -> None:
     await prepare(session, plans)
-    _announce(session, plans)
+    if plans[0].item.channel == _user_channel(session):  # else it is somebody else's by now
+        _announce(session, plans)
 
 
 def _announce(session: "Session", plans: list[Plan]) -> None:
@@ -413,13 +440,3 @@ def _check(session: "Session", item: SubscribeItem) -> None:
     refusal = subscribe_refusal(session, name, hub.state.resolve_rules(name), hub.state.settings)
     if refusal is not None:
         raise refusal
-
-
-def _is_wide(name: str) -> bool:
-    return is_pattern(name) or is_topic(name)
-
-
-def _since(item: SubscribeItem, name: str) -> Serial | None:
-    if item.positions is not None:
-        return item.positions.get(name)
-    return item.since

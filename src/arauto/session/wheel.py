@@ -1,7 +1,8 @@
 """One timer for all sessions: heartbeats, authentication deadlines and expiries.
 
 Sessions sit in slots of one second; each tick looks at one slot only. A session says when it wants to be
-looked at again. Ten thousand idle sessions cost a few hundred look-ups per second and no timers.
+looked at again, and leaves when it ends. Ten thousand idle sessions cost a few hundred look-ups per second
+and no timers.
 """
 
 from typing import Protocol
@@ -25,13 +26,17 @@ class Timed(Protocol):
 
 
 class TimerWheel:
-    """Looks at each item about when it asked for it: never early, at most two ticks late."""
+    """Looks at each item about when it asked for it: never early, at most two ticks late.
 
-    __slots__ = ("_clock", "_slots", "_tick", "_timer")
+    An item has one appointment, the earliest it asked for.
+    """
+
+    __slots__ = ("_clock", "_slot_of", "_slots", "_tick", "_timer")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._slots: dict[int, list[Timed]] = {}
+        self._slots: dict[int, dict[Timed, None]] = {}
+        self._slot_of: dict[Timed, int] = {}
         self._tick = int(clock.monotonic_s() / _TICK_S)
         self._timer: Timer | None = None
 
@@ -44,9 +49,23 @@ class TimerWheel:
             self._timer = None
 
     def schedule(self, item: Timed, delay_s: float) -> None:
-        """Look at an item after at least `delay_s`. An item scheduled twice is looked at twice."""
+        """Look at an item after at least `delay_s`, unless it asked for an earlier look."""
         slot = int((self._clock.monotonic_s() + delay_s) / _TICK_S) + 1
-        self._slots.setdefault(max(slot, self._tick + 1), []).append(item)
+        slot = max(slot, self._tick + 1)
+        if self._slot_of.get(item, slot + 1) <= slot:
+            return
+        self.forget(item)
+        self._slot_of[item] = slot
+        self._slots.setdefault(slot, {})[item] = None
+
+    def forget(self, item: Timed) -> None:
+        """Look at an item no more, and do not hold it."""
+        slot = self._slot_of.pop(item, 0)
+        items = self._slots.get(slot)
+        if items is not None:
+            del items[item]
+            if not items:
+                del self._slots[slot]
 
     def _on_tick(self) -> None:
         now_s = self._clock.monotonic_s()
@@ -54,6 +73,9 @@ class TimerWheel:
         while self._tick < until:
             self._tick += 1
             for item in self._slots.pop(self._tick, ()):
+                if self._slot_of.get(item) != self._tick:
+                    continue  # forgotten by another's look
+                del self._slot_of[item]
                 try:
                     delay_s = item.on_timer(now_s)
                 except Exception:

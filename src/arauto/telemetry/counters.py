@@ -7,7 +7,19 @@ from bisect import bisect_left
 from collections.abc import Callable
 from operator import attrgetter
 
-__all__ = ["COUNTER_FIELDS", "TIMING_BOUNDS_NS", "Counters", "Timing", "read_counters"]
+__all__ = [
+    "COUNTER_FIELDS",
+    "SAMPLE_MASK",
+    "TIMING_BOUNDS_NS",
+    "Counters",
+    "Sampler",
+    "Timing",
+    "read_counters",
+]
+
+#: One publication in 64 is timed.
+SAMPLE_MASK = 63
+
 
 #: Upper bounds of the buckets of a `Timing`; one more bucket holds what lies above.
 TIMING_BOUNDS_NS = (
@@ -31,6 +43,7 @@ COUNTER_FIELDS: tuple[str, ...] = (
     "deliveries",
     "dropped",
     "gaps",
+    "history_evicted",
     "keys_evicted",
     "messages_in",
     "messages_out",
@@ -42,6 +55,7 @@ COUNTER_FIELDS: tuple[str, ...] = (
     "sessions_restored",
     "sessions_started",
     "slow_disconnects",
+    "snapshot_failures",
     "stored",
 )
 
@@ -65,6 +79,17 @@ class Timing:
         self.buckets[bisect_left(TIMING_BOUNDS_NS, duration_ns)] += 1
 
 
+class Sampler:
+    """Counts the publications of a node, whatever their hub and channel: each that leaves no rest under
+    `SAMPLE_MASK` is timed. Most channels never see 64.
+    """
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
 class Counters:
     """What one hub (or the node outside all hubs) has done since it was opened. Only ever grows."""
 
@@ -75,6 +100,7 @@ class Counters:
         "document_time",
         "dropped",
         "gaps",
+        "history_evicted",
         "keys_evicted",
         "messages_in",
         "messages_out",
@@ -88,15 +114,19 @@ class Counters:
         "sessions_restored",
         "sessions_started",
         "slow_disconnects",
+        "snapshot_failures",
         "stored",
     )
 
     def __init__(self) -> None:
         self.messages_in = 0
-        """Requests read from clients, heartbeats included."""
+        """Requests that were read: each message over WebSocket, heartbeats included, and each request to
+        publish over HTTP, of clients and administrators. What an SSE client wants stands in its URL, and
+        is neither a message nor bytes in."""
         self.messages_out = 0
         """Frames written to clients, of any kind."""
         self.bytes_in = 0
+        """Their bytes, before decoding. Both grow together, in `Session.receive` and `read`."""
         self.bytes_out = 0
         self.publishes = 0
         """Publications accepted, from any side."""
@@ -111,10 +141,14 @@ class Counters:
         self.slow_disconnects = 0
         self.keys_evicted = 0
         """Idempotency keys forgotten before their time, because a channel had too many."""
+        self.history_evicted = 0
+        """Messages that left live history early, because the hub or the node held too many bytes."""
         self.retained_refused = 0
         """Messages not retained, because the hub retained too many."""
         self.retained_failures = 0
         """Writes of retained messages that failed; they are tried again with the next flush."""
+        self.snapshot_failures = 0
+        """Documents that could not be written whole, or whose log could not be cut; both are tried again."""
         self.sessions_started = 0
         self.sessions_restored = 0
         self.sessions_ended = 0
@@ -123,9 +157,14 @@ class Counters:
         self.refused: dict[int, int] = {}
         """Requests and connections refused, by error code. Use `refuse`."""
         self.publish_time = Timing()
-        """From a publication's arrival to its hand-over to all outboxes. May be sampled."""
+        """From a publication's arrival to its hand-over to all outboxes, of every 64th of the node."""
         self.document_time = Timing()
         """From a document change's arrival to its broadcast."""
+
+    def read(self, size_bytes: int) -> None:
+        """Count a request that came without a session."""
+        self.messages_in += 1
+        self.bytes_in += size_bytes
 
     def refuse(self, code: int) -> None:
         """Count a refusal. `code` is one of `arauto.errors.Code`, never something a client made up."""

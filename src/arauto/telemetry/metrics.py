@@ -13,6 +13,7 @@ from arauto.telemetry.counters import (
     COUNTER_FIELDS,
     TIMING_BOUNDS_NS,
     Counters,
+    Sampler,
     Timing,
     read_counters,
 )
@@ -54,6 +55,7 @@ class Totals(msgspec.Struct, rename="camel", omit_defaults=True):
     deliveries: int = 0
     dropped: int = 0
     gaps: int = 0
+    history_evicted: int = 0
     keys_evicted: int = 0
     messages_in: int = 0
     messages_out: int = 0
@@ -65,6 +67,7 @@ class Totals(msgspec.Struct, rename="camel", omit_defaults=True):
     sessions_restored: int = 0
     sessions_started: int = 0
     slow_disconnects: int = 0
+    snapshot_failures: int = 0
     stored: int = 0
     refused: dict[int, int] = {}
     publish_time: TimingTotals = msgspec.field(default_factory=TimingTotals)
@@ -128,6 +131,7 @@ class HubGauges(msgspec.Struct, frozen=True, gc=False):
     channels: int
     sessions: int
     subscriptions: int
+    live_history_bytes: int = 0
 
 
 class NodeGauges(msgspec.Struct, frozen=True, gc=False):
@@ -156,11 +160,13 @@ class Metrics:
     counts of a closed hub stay in the node's total, and in its own interval until that ends.
     """
 
-    __slots__ = ("_closed", "_closed_max", "_hubs", "_read_gauges", "_retired", "node")
+    __slots__ = ("_closed", "_closed_max", "_hubs", "_read_gauges", "_retired", "node", "sampler")
 
     def __init__(self, *, closed_max: int = _CLOSED_MAX) -> None:
         self.node = Counters()
         """What belongs to no hub: refused handshakes, plain HTTP requests."""
+        self.sampler = Sampler()
+        """Which publications are timed."""
         self._hubs: dict[str, Counters] = {}
         self._closed: dict[str, Counters] = {}
         self._closed_max = closed_max

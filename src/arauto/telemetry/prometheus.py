@@ -29,9 +29,9 @@ OTHER_HUBS = "_other"
 
 #: (field of Counters, name, help); a second family with `hub_` in its name is made of each.
 _COUNTERS: tuple[tuple[str, str, str], ...] = (
-    ("messages_in", "messages_in", "Requests read from clients, heartbeats included"),
+    ("messages_in", "messages_in", "Requests read, heartbeats and HTTP publish included"),
     ("messages_out", "messages_out", "Frames written to clients"),
-    ("bytes_in", "received_bytes", "Bytes read from clients"),
+    ("bytes_in", "received_bytes", "Bytes of these requests"),
     ("bytes_out", "sent_bytes", "Bytes written to clients"),
     ("publishes", "publications", "Publications accepted"),
     ("deliveries", "deliveries", "Publications handed to subscribers"),
@@ -40,11 +40,21 @@ _COUNTERS: tuple[tuple[str, str, str], ...] = (
     ("gaps", "gap_markers", "Gap markers sent to slow consumers"),
     ("slow_disconnects", "slow_disconnects", "Connections ended because they read too slowly"),
     ("keys_evicted", "idempotency_keys_evicted", "Idempotency keys forgotten before their time"),
+    (
+        "history_evicted",
+        "live_history_evicted",
+        "Messages that left live history early, for the hub or the node held too many bytes",
+    ),
     ("retained_refused", "retained_refused", "Messages not retained for lack of room"),
     (
         "retained_failures",
         "retained_failures",
         "Failed writes of retained messages, to be repeated",
+    ),
+    (
+        "snapshot_failures",
+        "document_snapshot_failures",
+        "Failed snapshots of documents, to be repeated",
     ),
     ("sessions_started", "sessions_started", "Sessions begun"),
     ("sessions_restored", "sessions_restored", "Sessions that came back after a lost connection"),
@@ -55,6 +65,7 @@ _HUB_GAUGES: tuple[tuple[str, str], ...] = (
     ("channels", "Channels open now"),
     ("sessions", "Sessions connected now"),
     ("subscriptions", "Subscriptions held now"),
+    ("live_history_bytes", "Memory that live history takes now"),
 )
 
 #: How much busier than a hub with a series another must be to take its place; keeps series from flapping.

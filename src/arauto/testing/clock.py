@@ -68,6 +68,9 @@ class FakeClock:
     def monotonic_s(self) -> float:
         return self._now_ns / _NS
 
+    def fine_ns(self) -> int:
+        return self._now_ns
+
     def call_later(self, delay_s: float, callback: Callable[[], object]) -> FakeTimer:
         due_ns = self._now_ns + max(0, round(delay_s * _NS))
         self._order += 1

@@ -19,10 +19,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from arauto.clock import SystemClock
 from arauto.entropy import SystemEntropy
 from arauto.errors import ArautoError, Code
+from arauto.grants import GrantSet
 from arauto.model import Grant, Grants, Identity
 from arauto.session.auth.addresses import AddressPolicy
 from arauto.session.auth.authenticator import Authenticator
-from arauto.session.auth.grants import GrantSet
 from arauto.session.auth.jwt import JwtVerifier
 from arauto.session.auth.outbound import OutboundClient
 from arauto.session.auth.provider import HttpAuthProvider

@@ -10,8 +10,9 @@ import struct
 import pytest
 
 from arauto.codec.base import Codec
-from arauto.codec.events import ErrorEvent, EventType, Pong
+from arauto.codec.events import ErrorEvent, Pong
 from arauto.codec.json import JsonCodec
+from arauto.codec.numbers import EventType
 from arauto.codec.proto import ProtoCodec
 from arauto.errors import Code
 from arauto.settings import HubSettings

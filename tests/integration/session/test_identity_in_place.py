@@ -227,6 +227,24 @@ async def test_rights_withdrawn_during_the_absence_are_not_restored(guarded: Run
     await last.close()
 
 
+@pytest.mark.parametrize("mode", ["development", "production"])
+@pytest.mark.parametrize("is_opened", [False, True])
+async def test_a_provider_on_this_machine_is_asked_only_where_the_setting_says_so_whatever_the_mode(
+    start_node: StartNode, mode: str, is_opened: bool
+) -> None:
+    secret = {"secret": "a secret of the tests, longer than 32 bytes"}
+    auth = {"providerAllowPrivateNetworks": is_opened, "session": secret}
+    async with provider() as url:
+        node = await start_node(node={"mode": mode}, auth=auth)
+        await node.set("hub", "shop", "", HubSettings(auth_provider=AuthProvider(url=url)))
+        wire = await connect(node.url)
+        reply = await sign_in(wire, b"bob")
+        assert reply.success is is_opened
+        if reply.error is not None:
+            assert reply.error.code == Code.AUTH_UNAVAILABLE
+        await wire.close()
+
+
 async def test_a_hub_without_strangers_sends_them_away_in_time(start_node: StartNode) -> None:
     async with provider() as url:
         node = await start_node(session={"authDeadlineS": 1})

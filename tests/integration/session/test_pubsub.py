@@ -295,11 +295,13 @@ async def test_a_pattern_recovers_channels_the_session_already_holds_by_name(
 ) -> None:
     """A session that held `news` and brought an older place for `new*` was told `recovered` for nothing."""
     publisher, reader = await connect(node.url), await connect(node.url)
+    began = (await subscribed(publisher, "new*")).results[0].positions
+    assert began is not None
     ack = await publisher.ask(publish("news", b"1", b"2", id=1), Ack)
     seen = ack.results[0].serial
     assert seen is not None
     await subscribed(reader, "news")
-    item = SubscribeItem(channel="new*", positions={"news": seen})
+    item = SubscribeItem(channel="new*", positions={**began, "news": seen})
     reply = await reader.ask(SubscribeRequest(id=2, items=(item,)), SubscribeReply)
     assert reply.results[0].recovered
     assert await reader.messages(1) == [b"2"]

@@ -125,6 +125,30 @@ async def test_the_last_event_id_brings_back_what_was_missed_on_every_channel(
     await wire.close()
 
 
+async def test_a_pattern_recovers_channels_that_were_not_open_when_the_stream_began(
+    node: RunningNode,
+) -> None:
+    """Seen: such a stream was given no id, so a browser that came back recovered nothing, without a word."""
+    publisher = await connect(node.url)
+    async with streaming(node, "news:*", "/tree") as stream:
+        await stream.next("subscribe")
+        assert stream.last_id
+        place = stream.last_id
+    await say(publisher, "news:1", "a")
+    await say(publisher, "news:1", "b")
+    await say(publisher, "/tree/leaf", "c")
+    async with streaming(node, "news:*", "/tree", last_id=place) as stream:
+        reply = await stream.next("subscribe")
+        assert [result["recovered"] for result in reply["results"]] == [True, True]
+        assert sorted(await stream.texts(3)) == ["a", "b", "c"]
+        later = stream.last_id
+    async with streaming(node, "news:*", "/tree", last_id=later) as stream:
+        reply = await stream.next("subscribe")
+        assert [result["recovered"] for result in reply["results"]] == [True, True]
+        await say(publisher, "news:2", "d")
+        assert await stream.texts(1) == ["d"]
+
+
 async def test_a_place_that_is_gone_is_told(start_node: StartNode) -> None:
     rules = {"clientPublish": True, "liveHistoryLen": 2}
     node = await start_node(hub={"defaults": {"defaultPublic": True}, "defaultRules": rules})

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from arauto.errors import Code
 from arauto.flow.authorise import Granted, may_read, publish_refusal, subscribe_refusal
+from arauto.grants import GrantSet
 from arauto.model import Grant, Grants
-from arauto.session.auth.grants import GrantSet
 from arauto.settings import HubSettings, Rules
 
 

@@ -187,8 +187,14 @@ class OutboxUnderPressure(RuleBasedStateMachine):
         if not hasattr(self, "outbox"):
             return
         assert self.outbox.backlog_bytes <= LIMIT_BYTES
-        waiting = self.outbox._backlog or ()
-        assert self.outbox.backlog_bytes == sum(len(item[0]) for item in waiting)
+        backlog = self.outbox._backlog
+        if backlog is None:
+            return
+        waiting = [entry for entry in backlog._line if not entry.is_gone]
+        assert len(waiting) == len(backlog)
+        assert self.outbox.backlog_bytes == sum(len(entry.item[0]) for entry in waiting)
+        for line in (backlog._line, backlog._by_age, backlog._superseded):
+            assert len(line) <= 2 * len(backlog) + 65
 
     @invariant()
     def is_honest_and_in_order(self) -> None:
@@ -426,3 +432,40 @@ def test_a_closed_outbox_takes_nothing_and_holds_nothing(clock: FakeClock) -> No
     outbox.resume()
     assert transport.data == b""
     assert outbox.pending == []
+
+
+def test_keep_latest_lets_superseded_messages_go_before_any_other_and_then_the_oldest(
+    clock: FakeClock,
+) -> None:
+    """Seen: everything of the channel was joined to one item, which then went as a whole."""
+    lane, outbox, transport = stalled(clock, SlowPolicy.KEEP_LATEST)
+    for offset in range(1, 31):
+        put(lane, offset, key=f"k{offset}" if offset != 2 else "k1")
+        clock.run_soon()
+    outbox.resume()
+    kept = offsets_of(transport)
+    assert len(kept) > 3
+    assert kept == list(range(31 - len(kept), 31))
+
+
+def test_a_message_that_never_fits_does_not_take_the_others_with_it(clock: FakeClock) -> None:
+    lane, outbox, transport = stalled(clock, SlowPolicy.DROP_OLDEST)
+    for offset, size_bytes in ((1, 100), (2, LIMIT_BYTES * 2), (3, 100)):
+        put(lane, offset, size_bytes)
+        clock.run_soon()
+    outbox.resume()
+    assert offsets_of(transport) == [1, 3]
+
+
+@pytest.mark.parametrize("policy", [SlowPolicy.DROP_OLDEST, SlowPolicy.KEEP_LATEST])
+def test_what_stands_before_them_does_not_keep_dropped_messages_in_memory(
+    clock: FakeClock, policy: SlowPolicy
+) -> None:
+    lane, outbox, _ = stalled(clock, policy)
+    outbox.send(Pong(id=1))
+    for offset in range(1, 1_000):
+        put(lane, offset)
+        clock.run_soon()
+    backlog = outbox._backlog
+    assert backlog is not None
+    assert len(backlog._line) < 100

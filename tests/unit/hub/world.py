@@ -8,12 +8,13 @@ from arauto.codec.events import Event, Gap, Publication, PublishItem
 from arauto.codec.proto import ProtoCodec
 from arauto.entropy import SeededEntropy
 from arauto.errors import ArautoError, Code, StorageError
-from arauto.hub.channel import Channel, Sender
+from arauto.hub.channel import Channel
 from arauto.hub.environment import Environment, HubLimits
 from arauto.hub.fanout import Format, Turn
 from arauto.hub.hub import Hub
 from arauto.hub.outbox import Outbox
 from arauto.hub.rules import HubState
+from arauto.hub.sender import Sender
 from arauto.hub.subscriber import Subscriber
 from arauto.model import Message, Serial
 from arauto.registry import CHANNEL_TYPES, FEATURES
@@ -123,8 +124,8 @@ class Reader:
     def recheck(self) -> None:
         """Nothing is held here."""
 
-    def held(self) -> tuple[str, ...]:
-        return ()
+    def held(self) -> dict[str, Serial | None]:
+        return {}
 
     def disconnect(self, code: Code, reason: str) -> None:
         self.closed_with = code

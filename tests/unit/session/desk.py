@@ -20,6 +20,7 @@ from arauto.codec.proto import ProtoCodec
 from arauto.errors import ArautoError, Code
 from arauto.hub.directory import Directory
 from arauto.hub.environment import HubLimits
+from arauto.hub.made_on_use import StrangerLimits
 from arauto.hub.refusals import Refusals
 from arauto.model import Grant, Grants, Identity, Serial
 from arauto.session.environment import SessionEnvironment, SessionLimits
@@ -64,6 +65,7 @@ class Doorman:
         self.people: dict[tuple[str, bytes], Identity] = {}
         self.revoked: set[tuple[str, str]] = set()
         self.gate: asyncio.Event | None = None
+        self.asked = asyncio.Event()
 
     def know(self, hub: str, credentials: bytes, identity: Identity) -> None:
         self.people[hub, credentials] = identity
@@ -71,6 +73,7 @@ class Doorman:
     async def authenticate(
         self, hub: str, settings: HubSettings, session: str, credentials: bytes, address: str
     ) -> Identity:
+        self.asked.set()
         if self.gate is not None:
             await self.gate.wait()
         found = self.people.get((hub, credentials))
@@ -181,6 +184,7 @@ class Desk:
         limits: SessionLimits = SESSION_LIMITS,
         allow_dynamic: bool = True,
         hubs_max: int = 1_000,
+        strangers: StrangerLimits | None = None,
         restore_ttl_s: float = 120,
         clock: FakeClock | None = None,
         storage: Storage | None = None,
@@ -205,6 +209,7 @@ class Desk:
             builtin_rules=rules,
             allow_dynamic=allow_dynamic,
             hubs_max=hubs_max,
+            strangers=strangers,
         )
         self.env = SessionEnvironment(
             hub=self.world.env,
@@ -235,10 +240,11 @@ class Desk:
         *,
         credentials: bytes = b"",
         send_buffer_bytes: int = 1_000_000,
+        stranger: str | None = None,
     ) -> Client:
         """Open a session; with credentials as a token in the connection request would."""
         client = Client(self, send_buffer_bytes)
-        found = await self.directory.get(hub)
+        found = await self.directory.get(hub, stranger=stranger)
         client.session = Session(self.env, found, client, WIRE)
         identity = None
         if credentials:
@@ -247,7 +253,7 @@ class Desk:
             )
         client.session.start(identity)
         if identity is not None:
-            client.session.give_restore_key()
+            client.session.restorable.give_key()
         await self.settle()
         return client
 

@@ -176,7 +176,7 @@ async def test_a_closed_hub_takes_nothing_more(desk: Desk) -> None:
     await desk.directory.close_hub("shop")
     assert client.closed_with is Code.HUB_CLOSED
     item = PublishItem(channel="room:1", payload=b"x")
-    [outcome] = await publish_all(old, (item,), Asker(), None)
+    [outcome] = await publish_all(old, (item,), Asker(), None, size_bytes=1)
     assert outcome.error is not None
     assert outcome.error.code == Code.HUB_CLOSED
     assert outcome.error.retryable

@@ -222,3 +222,13 @@ async def test_ending_a_users_sessions_ends_all_of_them_and_no_others(desk: Desk
         subscriber.session.disconnect(Code.FORCED_LOGOUT, "an administrator ended the session")
     assert [c.closed_with for c in (first, second, other)] == [Code.FORCED_LOGOUT] * 2 + [None]
     assert hub.sessions_of("ann") == []
+
+
+async def test_a_client_is_told_how_long_its_authentication_holds(desk: Desk) -> None:
+    expires_ms = desk.clock.wall_ms() + 10_000
+    desk.doorman.know("shop", b"ann", Identity("ann", expires_ms=expires_ms))
+    desk.doorman.know("shop", b"bob", Identity("bob"))
+    client = await desk.connect()
+    ending = await client.ask(AuthRequest(id=1, credentials=b"ann"), AuthReply)
+    endless = await client.ask(AuthRequest(id=2, credentials=b"bob"), AuthReply)
+    assert (ending.expires_in_ms, endless.expires_in_ms) == (10_000, 0)

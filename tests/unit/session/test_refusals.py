@@ -1,6 +1,7 @@
 """Refusals in the journal: who asked for what, why it was refused, and never more than the journal bears."""
 
 import msgspec
+import structlog
 
 from arauto.codec.events import Ack, AuthReply, AuthRequest, ErrorEvent, HistoryRequest
 from arauto.errors import Code, StorageError
@@ -102,3 +103,21 @@ async def test_a_name_that_is_refused_leaves_little_in_the_journal_and_nothing_i
     assert large == "x" * 100
     assert odd == "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}"
     assert pattern.startswith("weather:*")
+
+
+async def test_the_log_gets_the_details_of_a_storage_failure_about_once_a_second_and_the_client_none(
+    make_desk: MakeDesk,
+) -> None:
+    desk = make_desk()
+    client = await desk.connect()
+    failure = StorageError(Code.STORAGE_FULL, "the disk is full: /srv/data (SQLITE_FULL: full)")
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(10):
+            client.session.refuse(failure, 7)
+        await desk.advance(1)
+        client.session.refuse(failure, 7)
+    told = {event.message for event in client.take_all(ErrorEvent)}
+    assert told == {"the storage is full; nothing was acknowledged"}
+    lines = [line for line in logs if line["event"] == "storage refused a request"]
+    assert [line["left_out"] for line in lines] == [0, 9]
+    assert all("/srv/data" in line["reason"] for line in lines)

@@ -112,3 +112,47 @@ def test_a_stopped_wheel_looks_at_nothing_more() -> None:
     clock.advance(30)
     assert len(item.seen_s) == looks
     assert clock.pending_timers == 0
+
+
+def test_an_item_that_asks_again_is_looked_at_once_when_it_asked_for_first() -> None:
+    clock = FakeClock()
+    wheel = started(clock)
+    item = Item(clock)
+    for delay_s in (20, 5, 30):
+        wheel.schedule(item, delay_s)
+    clock.advance(60)
+    [seen_s] = item.seen_s
+    assert 5 <= seen_s <= 7
+
+
+def test_a_forgotten_item_is_looked_at_no_more_and_not_held() -> None:
+    clock = FakeClock()
+    wheel = started(clock)
+    item = Item(clock)
+    wheel.schedule(item, 5)
+    wheel.forget(item)
+    wheel.forget(item)
+    assert not wheel._slots
+    assert not wheel._slot_of
+    clock.advance(60)
+    assert item.seen_s == []
+
+
+def test_an_item_may_be_forgotten_by_the_look_at_another() -> None:
+    clock = FakeClock()
+    wheel = started(clock)
+    gone, again = Item(clock), Item(clock)
+
+    class Forgets(Item):
+        def on_timer(self, now_s: float) -> float:
+            wheel.forget(gone)
+            wheel.forget(again)
+            wheel.schedule(again, 10)
+            return super().on_timer(now_s)
+
+    for item in (Forgets(clock), gone, again):
+        wheel.schedule(item, 1)
+    clock.advance(60)
+    assert gone.seen_s == []
+    [seen_s] = again.seen_s
+    assert seen_s >= 11

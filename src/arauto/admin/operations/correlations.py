@@ -123,7 +123,7 @@ class Correlations:
         """Register or replace a rule; whoever does so is its owner from now on.
 
         Args:
-            check: refuses a rule that the owner may not have.
+            check: refuses a rule that the owner may not have. Asked first, and again before it is written.
 
         Raises:
             ArautoError: as `get`, BAD_RULE, CONFLICT (too many, another's, an old rule version, or not at
@@ -143,6 +143,7 @@ class Correlations:
                 _check_change(current, wanted)
             else:
                 await self._check_room(hub, owner)
+            check(rule)
             await self._store.put(_KIND, hub, id, msgspec.json.encode(wanted))
         return _info(hub, Part(id, wanted, version_of(wanted)))
 

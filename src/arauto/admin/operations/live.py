@@ -20,9 +20,11 @@ from arauto.hub.channel import Channel
 from arauto.hub.history import HistoryPage, read_history
 from arauto.hub.hub import Hub
 from arauto.hub.refusals import Asker
+from arauto.model import Serial
 from arauto.names import check_channel, check_hub, check_pattern, matches
 from arauto.session.environment import SessionEnvironment
 from arauto.session.oneshot import Published, publish_all, published
+from arauto.storage.base import HistoryQuery
 
 __all__ = ["Live"]
 
@@ -34,8 +36,11 @@ class Live:
         self._env = env
         self._states = states
 
-    async def publish(self, hub: str, items: tuple[PublishItem, ...], *, by: str) -> Published:
+    async def publish(
+        self, hub: str, items: tuple[PublishItem, ...], *, by: str, size_bytes: int
+    ) -> Published:
         """Publish messages, in order, wherever the administrator likes. Each outcome stands for itself.
+        `size_bytes` is what the request took on the wire.
 
         Raises:
             ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, OVERLOADED.
@@ -44,7 +49,8 @@ class Live:
         # Of who asks, as "http 127.0.0.1", the address is what an auditor wants to know.
         asker = Asker(transport="admin", address=by.partition(" ")[2])
         trace = self._env.trace_publish
-        return published(await publish_all(found, items, asker, caller=None, trace=trace))
+        outcomes = await publish_all(found, items, asker, None, trace, size_bytes=size_bytes)
+        return published(outcomes)
 
     async def channels(
         self, hub: str, *, match: str = "", after: str = "", limit: int
@@ -107,6 +113,8 @@ class Live:
         """
         check_channel(request.channel)
         check_request(request)
+        if not await self._has_past(hub, request.channel):
+            return _no_history(request.channel)
         channel = await (await self._env.directory.get(hub)).open_channel(request.channel)
         page = await read_history(
             channel,
@@ -140,8 +148,30 @@ class Live:
             serial=serial_to_json(channel.serial),
         )
 
+    async def _has_past(self, hub: str, channel: str) -> bool:
+        """Whether there can be anything to show, so that a question about a hub that somebody made up
+        does not make it."""
+        directory = self._env.directory
+        if await self._running(hub) is not None or await directory.read_state(hub) is not None:
+            return True
+        query = HistoryQuery(
+            hub=hub, channel=channel, now_ms=self._env.hub.clock.wall_ms(), limit=1
+        )
+        return bool(await self._env.hub.storage.journal.history(query))
+
     async def _running(self, hub: str) -> Hub | None:
         return await self._states.running(check_hub(hub))
+
+
+def _no_history(channel: str) -> History:
+    return History(
+        channel=channel,
+        messages=[],
+        more=False,
+        next=None,
+        complete=False,
+        serial=serial_to_json(Serial(0, 0)),
+    )
 
 
 def _live(channel: Channel) -> LiveChannel:

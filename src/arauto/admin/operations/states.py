@@ -77,10 +77,10 @@ class States:
         Raises:
             ArautoError: UNKNOWN_HUB.
         """
-        found = self._directory.hubs.get(hub)
-        if found is None:
+        if hub not in self._directory.hubs:
             await self.of(hub)
-        return found
+        # Looked up last: it may have opened while the settings were read.
+        return self._directory.hubs.get(hub)
 
     def check_version(self, current: msgspec.Struct | None, wanted: str) -> None:
         """Refuse a change that was made in view of other settings; "" stands for none at all.

@@ -1,8 +1,8 @@
 """Routes of live channels, messages and their past."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from litestar import get, post
+from litestar import Request, get, post
 from litestar.params import JSONBody, QueryParameter
 
 from arauto.admin.records import ChannelPage, History, OccupancyInfo, PresenceInfo
@@ -64,9 +64,12 @@ _Direction = Annotated[
     status_code=200,
     responses=errors(404, 413),
 )
-async def publish(ops: Ops, by: By, hub: HubName, data: JSONBody[PublishBody]) -> Published:
+async def publish(
+    ops: Ops, by: By, hub: HubName, data: JSONBody[PublishBody], request: Request[Any, Any, Any]
+) -> Published:
     # The data pipeline publishes here, and marks what it publishes.
-    return await ops.live.publish(hub, items_of(data, reserved=frozenset()), by=by)
+    items = items_of(data, reserved=frozenset())
+    return await ops.live.publish(hub, items, by=by, size_bytes=len(await request.body()))
 
 
 @get(

@@ -1,8 +1,11 @@
 """The document channel: plain publish/subscribe, and a shared JSON-like document beside it.
 
 Requests are worked off one after another. A change is applied in memory, appended to the operation log in the
-key-value store, and only then acknowledged and broadcast; a snapshot to the document store, now and then and
-at close, lets the log be cut. Nobody is shown a version that is not durable.
+key-value store, and only then acknowledged and broadcast. Nobody is shown a version that is not durable.
+
+A snapshot to the document store lets the log be cut: an interval after a change, when the log has grown long,
+and at close. Its picture is taken between two changes and written beside the next ones, so that a document
+that never rests has its snapshots too.
 """
 
 import asyncio
@@ -10,13 +13,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from arauto.clock import Timer
 from arauto.codec.events import DocumentInfo, DocumentUpdated, Operation
 from arauto.errors import ArautoError, Code, StorageError
 from arauto.features.document.encode import seal
 from arauto.features.document.state import DocumentState
 from arauto.features.document.value import Limits, Value
-from arauto.hub.channel import Channel, Sender
+from arauto.hub.channel import Channel
+from arauto.hub.sender import Sender
 from arauto.hub.subscriber import Subscriber
 from arauto.model import Message
 from arauto.storage.base import JournalEntry, Kind, Snapshot
@@ -29,13 +35,22 @@ __all__ = ["CHANGE_TYPE", "ChangeReply", "DocumentChannel"]
 #: Content type of DOCUMENT rows in the journal: the change as the operation log holds it.
 CHANGE_TYPE = "application/vnd.arauto.document-change"
 
+#: A log is cut before its time once so many changes, or so many bytes of them, came since the last attempt:
+#: whoever opens the document after a crash applies them all. Larger documents wait for as many bytes of
+#: changes as they have themselves, so that writing them whole never outweighs the changes.
+_LOG_LEN_MAX = 1_000
+_LOG_BYTES_MAX = 1_048_576
+
+#: Above this many stored bytes a document is rebuilt in a thread.
+_OPEN_BYTES_MAX = 4_096
+
 ChangeReply = Callable[[int, ArautoError | None], None]
 """(version, error)."""
 GetReply = Callable[[int, Value], None]
 
 
 class _ChangeRequest:
-    __slots__ = ("if_version", "operations", "reply", "sender", "started_s")
+    __slots__ = ("if_version", "operations", "reply", "sender", "started_ns")
 
     def __init__(
         self,
@@ -43,13 +58,21 @@ class _ChangeRequest:
         if_version: int,
         sender: Sender,
         reply: ChangeReply,
-        started_s: float,
+        started_ns: int,
     ) -> None:
         self.operations = operations
         self.if_version = if_version
         self.sender = sender
         self.reply = reply
-        self.started_s = started_s
+        self.started_ns = started_ns
+
+
+class _Picture(msgspec.Struct, frozen=True, gc=False):
+    """A document at a version, and how many entries of its log led there."""
+
+    version: int
+    log_len: int
+    packed: bytes
 
 
 class DocumentChannel(Channel):
@@ -61,8 +84,11 @@ class DocumentChannel(Channel):
         "_log_len",
         "_queue",
         "_saving",
+        "_snapshot_due",
         "_snapshot_timer",
         "_snapshot_version",
+        "_unsaved_bytes",
+        "_unsaved_len",
     )
 
     def __init__(self, hub: "Hub", name: str) -> None:
@@ -72,6 +98,14 @@ class DocumentChannel(Channel):
         self._idle: asyncio.Event | None = None
         """Set while no request is being worked on; made with the first request."""
         self._log_len = 0
+        """Entries in the log that may be cut, or fewer: a push that failed may have reached the log, a cut
+        that failed may not. Never more, for then a cut would take changes that no snapshot has. What stays
+        is skipped, and counted when the document opens again."""
+        self._unsaved_len = 0
+        """Changes logged since a snapshot was last attempted."""
+        self._unsaved_bytes = 0
+        self._snapshot_due = False
+        """Whether the worker takes a picture before its next request."""
         self._saving: asyncio.Lock | None = None
         self._snapshot_version = 0
         self._snapshot_timer: Timer | None = None
@@ -101,8 +135,13 @@ class DocumentChannel(Channel):
         storage = self.env.storage
         snapshot = await storage.documents.load(self.hub.name, self.name)
         changes = await storage.kv.items(self.hub.name, self._log_key)
-        self._document = DocumentState.restore(snapshot, changes)
-        self._log_len = len(changes)
+        logged_bytes = sum(map(len, changes))
+        if logged_bytes + (len(snapshot.data) if snapshot is not None else 0) > _OPEN_BYTES_MAX:
+            self._document = await asyncio.to_thread(DocumentState.restore, snapshot, changes)
+        else:
+            self._document = DocumentState.restore(snapshot, changes)
+        self._log_len = self._unsaved_len = len(changes)
+        self._unsaved_bytes = logged_bytes
         self._snapshot_version = snapshot.version if snapshot is not None else 0
         await super().open()
 
@@ -113,7 +152,10 @@ class DocumentChannel(Channel):
         if self._snapshot_timer is not None:
             self._snapshot_timer.cancel()
             self._snapshot_timer = None
-        await self._save_snapshot()
+        async with self._saves():
+            if self._idle is not None:
+                await self._idle.wait()
+            await self._keep(self._picture())
         await super().close()
 
     def welcome(
@@ -131,8 +173,8 @@ class DocumentChannel(Channel):
         if len(self._queue) >= self.env.limits.pending_per_channel_max:
             reply(self.version, _too_many_waiting())
             return
-        started_s = self.env.clock.monotonic_s()
-        self._enqueue(_ChangeRequest(operations, if_version, sender, reply, started_s))
+        started_ns = self.env.clock.fine_ns()
+        self._enqueue(_ChangeRequest(operations, if_version, sender, reply, started_ns))
 
     def get(self, reply: GetReply) -> None:
         """Hand out the document, behind the changes asked for before. The value is the caller's only
@@ -160,6 +202,8 @@ class DocumentChannel(Channel):
         assert self._idle is not None
         try:
             while self._queue:
+                if self._snapshot_due and not self._saves().locked():
+                    self.env.tasks.spawn(self._save(self._picture()))
                 request = self._queue.popleft()
                 if isinstance(request, _ChangeRequest):
                     await self._apply(request)
@@ -167,6 +211,8 @@ class DocumentChannel(Channel):
                     request(self._document.version, self._document.value)
         finally:
             self._idle.set()
+            if self._snapshot_due:
+                self.env.tasks.spawn(self._save_when_quiet())
             if not self.subscribers:
                 self.hub.touch(self)
 
@@ -183,13 +229,12 @@ class DocumentChannel(Channel):
             request.reply(document.version, error)
             return
         try:
-            length = await self.env.storage.kv.push(self.hub.name, self._log_key, change.data)
+            await self.env.storage.kv.push(self.hub.name, self._log_key, change.data)
         except StorageError as error:
             document.revert(change.version)
             request.reply(document.version, error)
             return
         document.confirm(change.version)
-        self._log_len = length
         now_ms = self.env.clock.wall_ms()
         self.broadcast(
             DocumentUpdated(
@@ -202,9 +247,9 @@ class DocumentChannel(Channel):
         )
         request.reply(change.version, None)
         self._journal(change.version, change.data, request.sender, now_ms)
-        self._snapshot_later()
-        elapsed_s = self.env.clock.monotonic_s() - request.started_s
-        self.hub.counters.document_time.observe(int(elapsed_s * 1e9))
+        self._logged(len(change.data))
+        elapsed_ns = self.env.clock.fine_ns() - request.started_ns
+        self.hub.counters.document_time.observe(elapsed_ns)
 
     def _journal(self, version: int, data: bytes, sender: Sender, now_ms: int) -> None:
         entry = JournalEntry(
@@ -222,44 +267,65 @@ class DocumentChannel(Channel):
 
     # --- snapshots ---------------------------------------------------------------------------------
 
+    def _logged(self, size_bytes: int) -> None:
+        self._log_len += 1
+        self._unsaved_len += 1
+        self._unsaved_bytes += size_bytes
+        bytes_max = max(_LOG_BYTES_MAX, self._document.size_bytes)
+        if self._unsaved_len >= _LOG_LEN_MAX or self._unsaved_bytes >= bytes_max:
+            self._snapshot_due = True
+        self._snapshot_later()
+
     def _snapshot_later(self) -> None:
         if self._snapshot_timer is None:
             delay_s = self.env.limits.snapshot_interval_s
-            self._snapshot_timer = self.env.clock.call_later(delay_s, self._snapshot_soon)
+            self._snapshot_timer = self.env.clock.call_later(delay_s, self._snapshot_now)
 
-    def _snapshot_soon(self) -> None:
+    def _snapshot_now(self) -> None:
         self._snapshot_timer = None
-        self.env.tasks.spawn(self._snapshot_if_open())
+        self._snapshot_due = True
+        if not self._working:
+            self.env.tasks.spawn(self._save_when_quiet())
 
-    async def _snapshot_if_open(self) -> None:
-        if self.is_open:
-            await self._save_snapshot()
-
-    async def _save_snapshot(self) -> None:
-        """Keep a snapshot and cut the log. If the store refuses, the log stays and the next one tries."""
-        # One at a time: an older snapshot must not overwrite a newer one whose log is already cut.
+    def _saves(self) -> asyncio.Lock:
+        """Held while a snapshot is written: an older one must not overwrite a newer one whose log is already
+        cut."""
         if self._saving is None:
             self._saving = asyncio.Lock()
-        async with self._saving:
-            if self._idle is not None:
-                await self._idle.wait()
-            await self._save_snapshot_alone()
+        return self._saving
 
-    async def _save_snapshot_alone(self) -> None:
-        version, count = self._document.version, self._log_len
-        if version == self._snapshot_version:
+    def _picture(self) -> _Picture:
+        """The document as it is, while no change is under way."""
+        self._snapshot_due = False
+        self._unsaved_len = self._unsaved_bytes = 0
+        return _Picture(self._document.version, self._log_len, self._document.pack())
+
+    async def _save(self, picture: _Picture) -> None:
+        async with self._saves():
+            await self._keep(picture)
+
+    async def _save_when_quiet(self) -> None:
+        async with self._saves():
+            # Else it is done, or the worker is back and takes the picture itself.
+            if self._snapshot_due and self.is_open and not self._working:
+                await self._keep(self._picture())
+
+    async def _keep(self, picture: _Picture) -> None:
+        """Write a snapshot and cut the log. If the store refuses, the log stays and the next one tries."""
+        if picture.version <= self._snapshot_version:
             return
-        packed = self._document.pack()
         hub = self.hub.name
         try:
             # Compressing a large document takes a while; the loop goes on.
-            data = await asyncio.to_thread(seal, packed)
-            await self.env.storage.documents.save(hub, self.name, Snapshot(version, data))
-            self._snapshot_version = version
-            await self.env.storage.kv.drop_first(hub, self._log_key, count)
-            self._log_len -= count
+            data = await asyncio.to_thread(seal, picture.packed)
+            await self.env.storage.documents.save(hub, self.name, Snapshot(picture.version, data))
+            self._snapshot_version = picture.version
+            self._log_len -= picture.log_len
+            await self.env.storage.kv.drop_first(hub, self._log_key, picture.log_len)
         except StorageError:
-            self._snapshot_later()
+            self.hub.counters.snapshot_failures += 1
+            if self.is_open:
+                self._snapshot_later()
 
     # --- handover ----------------------------------------------------------------------------------
 

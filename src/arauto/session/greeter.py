@@ -1,0 +1,82 @@
+"""Gives a new subscriber the retained messages of what it subscribed to, no faster than it reads them.
+
+A pattern may cover very many. They go out in slices, in order of name, each when the connection has
+taken the one before; nothing is collected beforehand. What changes meanwhile comes by itself, as a
+message.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from arauto.model import Message
+
+if TYPE_CHECKING:
+    from arauto.session.session import Session
+
+__all__ = ["Greeter"]
+
+#: Names looked at, and bytes sent, before others get their turn.
+_SLICE_LEN = 200
+_SLICE_BYTES = 65_536
+#: How soon to look again at a connection that is still busy with the last slice.
+_BUSY_S = 0.02
+
+
+class Greeter:
+    """The greetings one session is still owed. One per session that subscribes to something retained."""
+
+    __slots__ = ("_after", "_is_waiting", "_owed", "_session")
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._owed: deque[tuple[str, int]] = deque()
+        self._after = ""
+        self._is_waiting = False
+
+    def greet(self, name: str, place_ms: int) -> None:
+        """Owe what is retained for a channel, pattern or topic and was published up to that time. The
+        first slice goes now, so its reply must be queued already."""
+        self._owed.append((name, place_ms))
+        if not self._is_waiting:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self._is_waiting = False
+        session = self._session
+        left_len, left_bytes = _SLICE_LEN, _SLICE_BYTES
+        while self._owed and not session.has_ended():
+            if left_len <= 0 or left_bytes <= 0 or not session.outbox.is_clear:
+                self._is_waiting = True
+                wait_s = 0 if session.outbox.is_clear else _BUSY_S
+                session.env.hub.clock.call_later(wait_s, self._go_on)
+                return
+            left_bytes -= self._send_some(*self._owed[0], left_bytes)
+            left_len -= _SLICE_LEN if self._after else 1
+
+    def _send_some(self, name: str, place_ms: int, room_bytes: int) -> int:
+        """Send what fits of the first that is owed; return its size."""
+        session = self._session
+        found: list[Message] = []
+        after = ""
+        if name in session.subscriptions:
+            found, after = session.hub.retained.page(name, self._after, _SLICE_LEN)
+        sent_bytes = 0
+        for index, message in enumerate(found):
+            if message.ts_ms <= place_ms and self._is_for(message):
+                session.outbox.put(session.outbox.format.encode_message(message))
+                session.hub.count_deliveries(1)
+                sent_bytes += len(message.payload)
+                if sent_bytes >= room_bytes and index + 1 < len(found):
+                    after = message.channel
+                    break
+        self._after = after
+        if not after:
+            self._owed.popleft()
+        return sent_bytes
+
+    def _is_for(self, message: Message) -> bool:
+        session = self._session
+        rules = session.hub.state.resolve_rules(message.channel)
+        return session.may_read(message.channel, rules) and not session.subscriber.is_excluded(
+            message
+        )

@@ -1,0 +1,219 @@
+"""What one more of anything costs when there are very many: operations are counted, not time.
+
+Each case does the same thing in a small world and in a large one. What the thing does not concern must
+not make it dearer: the steps may grow with the logarithm of the rest (order is kept in trees), not with
+the rest."""
+
+import sys
+from collections.abc import Awaitable, Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from arauto.codec.events import Pong, PublishItem
+from arauto.hub.fanout import Turn
+from arauto.hub.hub import Hub
+from arauto.hub.retained import Retained
+from arauto.model import SlowPolicy, When
+from arauto.names import check_pattern
+from arauto.settings import Rules
+from arauto.testing.clock import FakeClock
+from tests.unit.hub.test_outbox import a_lane, an_outbox
+from tests.unit.hub.world import NOBODY, WIRE, Reader, SlowDisk, World, message
+
+SMALL, LARGE = 10, 10_000
+#: How much dearer a thing may be with a thousand times as much around it.
+FACTOR = 3
+
+
+def count_steps(act: Callable[[], object]) -> int:
+    """The instructions of the interpreter that something takes, and the C functions it calls."""
+    steps = 0
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal steps
+        steps += event == "c_call"
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal steps
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        steps += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.setprofile(note)
+    sys.settrace(trace)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+        sys.setprofile(None)
+    return steps
+
+
+def cover(hub: Hub, pattern: str, reader: Reader) -> None:
+    hub.hold_pattern(check_pattern(pattern), reader.subscriber)
+    for channel in hub.matching(pattern):
+        channel.cover(reader.subscriber, (pattern,))
+
+
+def say(hub: Hub, name: str) -> None:
+    channel = hub.channel(name)
+    assert channel is not None
+    channel.publish(PublishItem(channel=name, payload=b"x"), NOBODY, None)
+
+
+async def with_channels(count: int) -> Callable[[], object]:
+    hub = World().hub()
+    for n in range(count):
+        hub.channel(f"room:{n}")
+    hub.channel("hall:1")
+    reader = Reader(hub)
+
+    def act() -> None:
+        cover(hub, "hall:*", reader)
+        say(hub, "hall:1")
+        hub.drop_pattern("hall:*", reader.subscriber)
+
+    return act
+
+
+async def with_patterns(count: int) -> Callable[[], object]:
+    """Others' patterns: prefixes, whole segments, topics and globs with a beginning."""
+    hub = World().hub()
+    other = Reader(hub, "other")
+    for n in range(count):
+        cover(hub, (f"room{n}*", f"room:{n}:#", f"/room/{n}", f"room:{n}*x*y")[n % 4], other)
+    reader = Reader(hub)
+
+    def act() -> None:
+        say(hub, "hall:1")
+        cover(hub, "hall:*", reader)
+        say(hub, "hall:1")
+        say(hub, "hall:2")
+        hub.drop_pattern("hall:*", reader.subscriber)
+
+    return act
+
+
+async def with_retained(count: int) -> Callable[[], object]:
+    world = World()
+    retained = Retained("shop", world.env)
+    for n in range(count):
+        retained.set(message(n + 1, b"x", f"room:{n}"))
+    retained.set(message(1, b"x", "hall:1"))
+
+    def act() -> None:
+        page, _ = retained.page("hall:*", "", 100)
+        assert [m.channel for m in page] == ["hall:1"]
+        retained.set(message(2, b"y", "hall:1"))
+
+    return act
+
+
+async def with_departed(count: int) -> Callable[[], object]:
+    hub = World().hub()
+    for n in range(count):
+        hub.departed.note(f"room:{n}", message(1).serial, 1, 1, stored=False)
+
+    def act() -> None:
+        place = hub.place()
+        hub.departed.note("hall", message(1).serial, hub.ts_ms, hub.ts_ms, stored=False)
+        assert [name for name, _ in hub.departed.closed_since(place.offset)] == ["hall"]
+
+    return act
+
+
+async def with_keys(count: int) -> Callable[[], object]:
+    hub = World().hub()
+    channel = await hub.open_channel("hall")
+    for n in range(min(count, 9_000)):
+        draft = PublishItem(channel="hall", payload=b"x", idempotency_key=f"k{n}")
+        channel.publish(draft, NOBODY, None)
+
+    def act() -> None:
+        for _ in range(2):
+            draft = PublishItem(channel="hall", payload=b"x", idempotency_key="k")
+            channel.publish(draft, NOBODY, None)
+
+    return act
+
+
+async def with_waiting(count: int) -> Callable[[], object]:
+    """Messages that wait for a slow disk, and the retry of one of them."""
+    clock = FakeClock()
+    rules = Rules(store=When.ALL, client_publish=True)
+    world = World(rules=rules, clock=clock, journal=SlowDisk(clock))
+    channel = await world.hub().open_channel("hall")
+    drafts = [
+        PublishItem(channel="hall", payload=b"x", idempotency_key=f"k{n}")
+        for n in range(min(count, 5_000))
+    ]
+    for draft in drafts:
+        channel.publish(draft, NOBODY, None)
+
+    def act() -> None:
+        channel.publish(drafts[-1], NOBODY, lambda serial, duplicate, error: None)
+
+    return act
+
+
+def a_stalled_reader(count: int, policy: SlowPolicy, *, keys: int) -> Callable[[], object]:
+    """A full backlog of that many messages, and one more."""
+    clock = FakeClock()
+    turn = Turn(clock)
+    size_bytes = len(WIRE.encode_message(message(1, b"x", "hall", key="k1")))
+    outbox, _ = an_outbox(turn, count * (size_bytes + 8))
+    lane = a_lane(turn, outbox, name="hall", policy=policy)
+    outbox.pause()
+    outbox.send(Pong(id=1))
+
+    def put(offset: int) -> None:
+        sent = message(offset, b"x", "hall", key=f"k{offset % keys}")
+        lane.put(WIRE.encode_message(sent), sent)
+        clock.run_soon()
+
+    for offset in range(1, 2 * count):
+        put(offset)
+
+    def act() -> None:
+        for offset in range(2 * count, 2 * count + 5):
+            put(offset)
+
+    return act
+
+
+async def with_a_backlog_that_drops_the_oldest(count: int) -> Callable[[], object]:
+    return a_stalled_reader(count, SlowPolicy.DROP_OLDEST, keys=1)
+
+
+async def with_a_backlog_of_one_key(count: int) -> Callable[[], object]:
+    return a_stalled_reader(count, SlowPolicy.KEEP_LATEST, keys=1)
+
+
+async def with_a_backlog_of_many_keys(count: int) -> Callable[[], object]:
+    return a_stalled_reader(count, SlowPolicy.KEEP_LATEST, keys=count * 4)
+
+
+@pytest.mark.parametrize(
+    "crowd",
+    [
+        with_channels,
+        with_patterns,
+        with_retained,
+        with_departed,
+        with_keys,
+        with_waiting,
+        with_a_backlog_that_drops_the_oldest,
+        with_a_backlog_of_one_key,
+        with_a_backlog_of_many_keys,
+    ],
+)
+async def test_a_crowd_that_is_not_concerned_makes_nothing_dearer(
+    crowd: Callable[[int], Awaitable[Callable[[], object]]],
+) -> None:
+    few = count_steps(await crowd(SMALL))
+    many = count_steps(await crowd(LARGE))
+    assert many <= few * FACTOR, f"{few} steps with {SMALL}, {many} with {LARGE}"

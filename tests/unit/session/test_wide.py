@@ -1,0 +1,204 @@
+"""Patterns that cover very much: joined in slices, greeted no faster than read, left without a stall."""
+
+import msgspec
+import pytest
+
+from arauto.codec.events import (
+    Ack,
+    Publication,
+    SubscribeItem,
+    SubscribeReply,
+    SubscribeRequest,
+    UnsubscribeReply,
+    UnsubscribeRequest,
+)
+from arauto.errors import Code
+from arauto.hub.environment import HubLimits
+from arauto.limits import LOOSE_PATTERNS_LEN_MAX
+from arauto.model import Identity, When
+from arauto.names import ALL_CHANNELS
+from arauto.settings import HubSettings, Quotas, Rules
+from tests.unit.session.desk import Client, Desk, grants, publish
+
+RETAINING = Rules(client_publish=True, retain=When.ALL)
+BUSY = HubSettings(default_public=True, quotas=Quotas(session_messages_per_s=0))
+FEW = HubLimits(pattern_positions_len_max=600)
+
+
+async def fill(desk: Desk, count: int, payload: bytes = b"x") -> Client:
+    publisher = await desk.connect()
+    for n in range(count):
+        publisher.send(publish(f"room:{n:05}", payload))
+    await desk.settle()
+    return publisher
+
+
+async def test_every_channel_of_a_very_wide_pattern_is_joined_and_left() -> None:
+    desk = Desk(settings=BUSY, hub_limits=FEW)
+    publisher = await fill(desk, 1_500)
+    client = await desk.connect()
+    [result] = (await client.subscribe("room:*")).results
+    assert (result.error, result.positions) == (None, {}), "too many to be recovered"
+    for n in (0, 700, 1_499, 2_000):
+        await publisher.do(publish(f"room:{n:05}", b"%d" % n))
+    assert client.payloads() == [b"0", b"700", b"1499", b"2000"]
+    await client.ask(UnsubscribeRequest(id=3, channels=("room:*",)), UnsubscribeReply)
+    for n in (0, 700, 1_499, 2_000):
+        await publisher.do(publish(f"room:{n:05}", b"%d" % n))
+    assert client.payloads() == []
+    await desk.close()
+
+
+async def test_a_very_wide_pattern_that_is_left_and_taken_again_at_once_is_whole() -> None:
+    desk = Desk(settings=BUSY, hub_limits=FEW)
+    publisher = await fill(desk, 1_500)
+    client = await desk.connect()
+    await client.subscribe("room:*")
+    client.send(UnsubscribeRequest(channels=("room:*",)))
+    await client.subscribe("room:*", id=4)
+    for n in range(0, 1_500, 100):
+        await publisher.do(publish(f"room:{n:05}", b"%d" % n))
+    assert client.payloads() == [b"%d" % n for n in range(0, 1_500, 100)]
+    await desk.close()
+
+
+async def test_who_leaves_while_a_very_wide_pattern_is_joined_leaves_nothing_behind() -> None:
+    desk = Desk(settings=BUSY, hub_limits=FEW)
+    await fill(desk, 1_500)
+    client = await desk.connect()
+    client.send(SubscribeRequest(id=1, items=(SubscribeItem(channel="room:*"),)))
+    await client.drop()
+    hub = desk.directory.hubs["shop"]
+    assert not any(channel.has(client.session.subscriber) for channel in hub.channels.values())
+    assert len(hub.patterns) == 0
+    await desk.close()
+
+
+async def test_a_channel_that_opens_while_a_pattern_is_prepared_is_covered_and_recovered() -> None:
+    desk = Desk(settings=BUSY, hub_limits=FEW)
+    publisher = await fill(desk, 550)
+    client = await desk.connect()
+    [began] = (await client.subscribe("*x*")).results
+    await client.do(UnsubscribeRequest(channels=("*x*",)))
+    item = SubscribeItem(channel="*x*", positions=began.positions)
+    client.send(SubscribeRequest(id=2, items=(item,)))
+    publisher.send(publish("xx", b"meanwhile"))
+    await desk.settle()
+    [result] = client.take(SubscribeReply).results
+    assert (result.recovered, client.payloads()) == (True, [b"meanwhile"])
+    await publisher.do(publish("xx", b"later"))
+    assert client.payloads() == [b"later"]
+    await desk.close()
+
+
+async def test_greetings_wait_for_a_client_that_does_not_read() -> None:
+    """Seen: a request of 60 bytes brought 92 MB into memory."""
+    desk = Desk(rules=RETAINING)
+    await fill(desk, 400, b"x" * 10_000)
+    client = await desk.connect(send_buffer_bytes=1_000_000)
+    written = 0
+
+    def write(data: bytes) -> None:
+        nonlocal written
+        written += len(data)
+        client.session.outbox.pause()  # the transport is full at once
+
+    client.session.outbox.write = write
+    client.send(SubscribeRequest(id=1, items=(SubscribeItem(channel="room:*"),)))
+    await desk.advance(5)
+    assert written < 300_000, "what was not read was collected"
+    assert client.session.outbox.backlog_bytes < 300_000
+    assert client.is_connected()
+    for _ in range(400):
+        client.session.outbox.resume()
+        await desk.advance(0.1, step_s=0.1)
+    assert written > 400 * 10_000, "the rest did not come"
+    await desk.close()
+
+
+async def test_a_greeting_that_waited_is_not_older_than_what_came_meanwhile() -> None:
+    desk = Desk(rules=RETAINING)
+    publisher = await fill(desk, 300, b"x" * 1_000)
+    client = await desk.connect()
+    client.session.outbox.pause()
+    await client.do(SubscribeRequest(id=1, items=(SubscribeItem(channel="room:*"),)))
+    await desk.advance(1)
+    await publisher.do(publish("room:00299", b"newer"))
+    client.session.outbox.resume()
+    await desk.advance(2, step_s=0.1)
+    last = [
+        event.message.payload
+        for event in client.take_all(Publication)
+        if event.message.channel == "room:00299"
+    ]
+    assert last == [b"newer"]
+    await desk.close()
+
+
+async def test_retained_messages_are_kept_from_those_they_were_kept_from_and_from_strangers() -> (
+    None
+):
+    desk = Desk(rules=RETAINING, settings=HubSettings(default_public=False))
+    desk.doorman.know("shop", b"ann", Identity(user="ann", grants=grants("room:*")))
+    desk.doorman.know("shop", b"bob", Identity(user="bob", grants=grants("room:1", "room:*")))
+    ann = await desk.connect(credentials=b"ann")
+    await ann.do(publish("room:1", b"mine", echo=2))
+    await ann.do(publish("room:2", b"ours"))
+    again = await desk.connect(credentials=b"ann")
+    await again.subscribe("room:1")
+    await again.subscribe("room:*", id=2)
+    assert again.payloads() == [b"ours"]
+    bob = await desk.connect(credentials=b"bob")
+    await bob.subscribe("room:*")
+    assert bob.payloads() == [b"mine", b"ours"]
+    await desk.close()
+
+
+async def test_patterns_that_begin_with_a_wildcard_are_bounded_per_hub() -> None:
+    desk = Desk()
+    clients = [await desk.connect() for _ in range(2)]
+    names = [f"*{n}x" for n in range(LOOSE_PATTERNS_LEN_MAX)]
+    reply = await clients[0].subscribe(*names)
+    assert all(result.error is None for result in reply.results)
+    [refused] = (await clients[1].subscribe("*y")).results
+    assert refused.error is not None
+    assert refused.error.code == Code.TOO_MANY_SUBSCRIPTIONS
+    [shared, all_of_it] = (await clients[1].subscribe("*1x", "*", id=2)).results
+    assert (shared.error, all_of_it.error) == (None, None), (
+        "one that is there already costs nothing"
+    )
+    await clients[0].drop()
+    [taken] = (await clients[1].subscribe("*y", id=3)).results
+    assert taken.error is None
+    await desk.close()
+
+
+async def test_a_hub_setting_that_closes_channels_closes_them_for_patterns_too() -> None:
+    """What a pattern delivers depends on the hub's settings, not only on a channel's rules."""
+    desk = Desk()
+    client, publisher = await desk.connect(), await desk.connect()
+    desk.doorman.know("shop", b"ann", Identity(user="ann", grants=grants("room:*")))
+    ann = await desk.connect(credentials=b"ann")
+    await client.subscribe("room:*")
+    await ann.subscribe("room:*")
+    await ann.do(publish("room:1", b"1"))
+    assert (client.payloads(), ann.payloads()) == ([b"1"], [b"1"])
+    closed = msgspec.structs.replace(HubSettings(), default_public=False)
+    await desk.set("hub", "shop", "", closed)
+    await ann.do(publish("room:1", b"2", id=9))
+    ann.take(Ack)
+    assert (client.payloads(), ann.payloads()) == ([], [b"2"])
+    await publisher.drop()
+    await desk.close()
+
+
+@pytest.mark.parametrize("name", ["room:*", "/t"])
+async def test_an_answer_holds_the_place_to_come_back_with_even_if_nothing_is_open(
+    name: str,
+) -> None:
+    desk = Desk()
+    client = await desk.connect()
+    [result] = (await client.subscribe(name)).results
+    assert result.positions is not None
+    assert list(result.positions) == [ALL_CHANNELS]
+    await desk.close()

@@ -12,7 +12,9 @@ FUZZ_SHORT_S := 10
 FUZZ_S ?= 600
 # More arguments for pytest, e.g. `make unit PYTEST_ARGS="-k matcher -x"`.
 PYTEST_ARGS ?=
-PYTEST := $(BIN)/python -m pytest -q -m "not soak" $(PYTEST_ARGS)
+# How a target spreads its tests over processes; `PYTEST_ARGS="-n 0 --pdb"` keeps them in one.
+SPREAD :=
+PYTEST = $(BIN)/python -m pytest -q -m "not soak" $(SPREAD) $(PYTEST_ARGS)
 
 .PHONY: help
 help:
@@ -31,17 +33,19 @@ run: ## Start one node with a live demo; Ctrl-C stops it
 test: setup services lint unit integration pipeline fuzz-short ## Everything: static checks, all tests, a little fuzzing
 	@echo "Everything passed."
 
+unit: SPREAD := -n 2
 unit: setup ## Tests without sockets or processes, and the architecture's rules
-	@echo "Unit and architecture tests"
+	@echo "Unit and architecture tests, by two processes"
 	@$(PYTEST) --asyncio-debug tests/unit tests/arch
 
 integration: setup services ## Tests with real servers, processes and faults
 	@echo "Contract, integration, conformance and chaos tests"
 	@$(PYTEST) $(wildcard tests/contract tests/integration tests/conformance tests/examples tests/interop tests/chaos)
 
+pipeline: SPREAD := -n 2 --dist loadscope
 pipeline: setup services ## Tests of the data pipeline, on a real Spark
 	@echo "Pipeline tests, by two processes with a Spark each"
-	@$(PYTEST) -n 2 --dist loadscope tests/pipeline
+	@$(PYTEST) tests/pipeline
 
 lint: setup ## Style, types, layers, spelling, security, generated files
 	@echo "Static checks"

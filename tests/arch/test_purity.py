@@ -23,7 +23,7 @@ PURE = (
     "limits.py",
     "model.py",
     "names.py",
-    "session/auth/grants.py",
+    "grants.py",
     "settings.py",
 )
 IMPURE_IMPORTS = re.compile(

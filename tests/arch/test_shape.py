@@ -1,6 +1,7 @@
 """Modules, functions and ports stay small enough to read, and say what they are."""
 
 import ast
+import tomllib
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -59,6 +60,24 @@ def wide_ports(module: Module) -> Iterator[str]:
             yield f"{module.name}:{port.lineno} {port.name} has {count} methods"
 
 
+def compiled_modules() -> list[Module]:
+    """The modules that `make fast` compiles."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    hook = project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]
+    names = {name.removeprefix("/src/arauto/") for name in hook["include"]}
+    found = [module for module in modules() if module.name in names]
+    assert len(found) == len(names)
+    return found
+
+
+def asynchronous_generators(module: Module) -> Iterator[str]:
+    for function in functions(module):
+        if isinstance(function, ast.AsyncFunctionDef) and any(
+            isinstance(node, ast.Yield) for node in ast.walk(function)
+        ):
+            yield f"{module.name}:{function.lineno} {function.name}"
+
+
 def is_marker(module: Module) -> bool:
     """Whether a file only makes its folder a package."""
     body = module.tree.body
@@ -79,6 +98,10 @@ def test_no_function_outgrows_its_limit() -> None:
 
 def test_no_port_asks_too_much_of_its_implementations() -> None:
     assert_none(problem for module in modules() for problem in wide_ports(module))
+
+
+def test_no_compiled_module_has_what_the_compiler_cannot_do() -> None:
+    assert_none(found for module in compiled_modules() for found in asynchronous_generators(module))
 
 
 def test_every_module_opens_with_what_it_is_for() -> None:
@@ -103,6 +126,10 @@ def test_a_long_function_and_a_wide_port_are_found() -> None:
     assert len(list(long_functions(parse(f"def f():\n{body}")))) == 1
     methods = "\n".join(f"    def m{i}(self): ..." for i in range(PORT_METHODS_MAX + 1))
     assert len(list(wide_ports(parse(f"class P(Protocol):\n{methods}")))) == 1
+
+
+def test_an_asynchronous_generator_is_found() -> None:
+    assert len(list(asynchronous_generators(parse("async def f():\n    yield 1")))) == 1
 
 
 @pytest.mark.parametrize(("text", "names"), [("__all__ = ['a']", ["a"]), ("a = 1", None)])

@@ -60,6 +60,9 @@ class PipelineConfig(Section, frozen=True):
     """How much later than others a node's rows may arrive and still be matched in order."""
     rows_per_batch_max: PositiveCount = 100_000
     """Rows the rules take from the journal at a time, from each node."""
+    alerts_per_s: Count = 1_000
+    """Alerts each hub may publish per second, with bursts of ten seconds' worth; 0 = no limit. All hubs'
+    alerts go out together, and what is above this is only in the table `matches`."""
     files_per_batch_max: PositiveCount = 40
     """Segments taken into the lake at a time."""
     rollup_channel: str = "analytics:rollup"

@@ -17,6 +17,7 @@ from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.lifeline import Lifeline, spark_ended
 from arauto.pipeline.metrics import PipelineMetrics, ProgressListener
 from arauto.pipeline.rollup.serve import Destination, serve
+from arauto.pipeline.rules.allowance import Allowance
 from arauto.pipeline.rules.running import RuleQuery
 from arauto.pipeline.rules.stream import QUERIES
 from arauto.pipeline.session import unhurried
@@ -58,6 +59,7 @@ class Pipeline:
             files_max=self._settings.files_per_batch_max,
             lane=self._lane,
         )
+        self._allowance = Allowance(self._settings.alerts_per_s)
         self._stop = Event()
         self._archived = Event()
         self._listener = ProgressListener(metrics)
@@ -209,6 +211,7 @@ class Pipeline:
             self._segments,
             self._count_rules,
             self._metrics.alerts_left_out.inc,
+            self._allowance,
         )
         return lambda: running.run(self._stop)
 

@@ -8,6 +8,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from arauto.pipeline.lake.table import Lake
+from arauto.pipeline.rules.allowance import Allowance
 from arauto.pipeline.rules.deliver import Delivery
 from arauto.pipeline.rules.output import MATCHES
 from arauto.pipeline.sink.options import SinkOptions
@@ -73,6 +74,32 @@ def test_a_hub_at_its_quota_loses_its_own_alerts_and_no_other_hub_waits_for_it(
     assert left_out == [4]
     # What was not published can still be looked up.
     assert table.read().count() == 6
+
+
+def test_a_hub_with_more_alerts_than_allowed_publishes_those_it_may_and_keeps_the_rest_in_the_table(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    loud = [_match(n, hub="loud") for n in range(30)]
+    rows = [tuple(row.values()) for row in (*loud, _match(99))]
+    frame = spark.createDataFrame(rows, MATCHES).coalesce(1)
+    table = Lake(spark, tmp_path).table("matches")
+    left_out: list[int] = []
+    with running_node() as node:
+        node.put("/v1/hubs/loud", {})
+        node.put("/v1/hubs/shop", {})
+        options = SinkOptions(url=node.url, token=TOKEN)
+        checkpoint = _checkpoint(tmp_path / "c1", "one")
+        # A clock that stands still: a burst of ten, and nothing comes after it.
+        allowance = Allowance(1, lambda: 0.0)
+        deliver = Delivery("rules", table, options, (), checkpoint, left_out.append, allowance)
+        deliver(frame, 0)
+        deliver(spark.createDataFrame([tuple(_match(50, hub="loud").values())], MATCHES), 1)
+        loudly = [message["data"]["n"] for message in node.history("loud", "alerts")]
+        quietly = [message["data"]["n"] for message in node.history("shop", "alerts")]
+    assert sorted(loudly) == list(range(10))
+    assert quietly == [99]
+    assert left_out == [20, 1]
+    assert table.read().count() == 32
 
 
 def test_a_batch_delivered_twice_is_there_once_and_refusals_stop_nothing(

@@ -5,6 +5,7 @@ that was interrupted anywhere is simply done again. One job does it all, since a
 job before it: rows are published and written as they pass.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from arauto.correlation.program import Program
 from arauto.model import JSON
 from arauto.pipeline.archive.bronze import batches_of
 from arauto.pipeline.lake.table import Table
+from arauto.pipeline.rules.allowance import Allowance, Room
 from arauto.pipeline.rules.output import MATCHES
 from arauto.pipeline.sink.options import SinkOptions
 from arauto.pipeline.sink.writer import Counts, Publisher
@@ -58,9 +60,15 @@ class Outcome:
     published: Counts = field(default_factory=Counts)
     left_out: dict[tuple[str, str], int] = field(default_factory=dict)
     """Events that no match was looked for in, by hub and rule."""
+    tried: Counter[str] = field(default_factory=Counter)
+    """Alerts that went to the node, by hub."""
+    over: Counter[str] = field(default_factory=Counter)
+    """Alerts above what the hub may publish."""
 
     def add(self, more: "Outcome") -> None:
         self.published.add(more.published)
+        self.tried.update(more.tried)
+        self.over.update(more.over)
         for rule, events in more.left_out.items():
             self.left_out[rule] = self.left_out.get(rule, 0) + events
 
@@ -88,6 +96,8 @@ class Delivery:
     """Of the query: its batches are known by it."""
     on_left_out: Callable[[int], None] = lambda _alerts: None
     """Told how many alerts a batch did not publish, because their own hub took no more just then."""
+    allowance: Allowance = field(default_factory=lambda: Allowance(0))
+    """How many alerts each hub may publish."""
     _outcome: Accumulator[Outcome] | None = None
     """Reused: PySpark keeps every accumulator for ever."""
 
@@ -99,13 +109,14 @@ class Delivery:
         outcome.value = Outcome()
         options = replace(self.sink, content_type=JSON)
         second_hand = frozenset(each.ref for each in self.programs if each.include_pipeline)
+        start = self.allowance.room()
 
         def publish(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            mine = Outcome()
+            mine, room = Outcome(), start.for_task()
             with Publisher(options, mine.published, wait_for_hubs=False) as publisher:
                 for batch in batches:
                     found = _matches_of(batch, mine)
-                    publisher.publish(marked(found, second_hand))
+                    publisher.publish(marked(_fitting(found, room, mine), second_hand))
                     yield found
             outcome.add(mine)
 
@@ -120,8 +131,10 @@ class Delivery:
                 self.table.commit(written, name, batch_id)
             else:
                 written.discard()
-        _tell(outcome.value)
-        self.on_left_out(sum(outcome.value.published.left_out.values()))
+        done = outcome.value
+        self.allowance.spend(done.tried)
+        _tell(done)
+        self.on_left_out(sum(done.published.left_out.values()) + done.over.total())
 
 
 def _matches_of(batch: pa.RecordBatch, outcome: Outcome) -> pa.RecordBatch:
@@ -130,6 +143,15 @@ def _matches_of(batch: pa.RecordBatch, outcome: Outcome) -> pa.RecordBatch:
     for row in batch.filter(pc.invert(is_match)).select(["hub", "rule", "payload"]).to_pylist():
         outcome.add(Outcome(left_out={(row["hub"], row["rule"]): int(row["payload"])}))
     return batch.filter(is_match)
+
+
+def _fitting(matches: pa.RecordBatch, room: Room, outcome: Outcome) -> pa.RecordBatch:
+    """Those that their hubs may publish; all are counted."""
+    hubs = matches["hub"].to_pylist()
+    admitted = room.admit(hubs)
+    for hub, fits in zip(hubs, admitted, strict=True):
+        (outcome.tried if fits else outcome.over)[hub] += 1
+    return matches.filter(pa.array(admitted, type=pa.bool_()))
 
 
 def _tell(outcome: Outcome) -> None:
@@ -144,6 +166,12 @@ def _tell(outcome: Outcome) -> None:
     for hub, alerts in sorted(counts.left_out.items()):
         _log.warning(
             "alerts were not published: their hub takes no more just now; the table matches has them",
+            hub=hub,
+            alerts=alerts,
+        )
+    for hub, alerts in sorted(outcome.over.items()):
+        _log.warning(
+            "alerts were not published: there are more than pipeline.alertsPerS; the table matches has them",
             hub=hub,
             alerts=alerts,
         )

@@ -15,6 +15,7 @@ from arauto.pipeline.context import Context
 from arauto.pipeline.feed import journal_stream, journal_url
 from arauto.pipeline.lake.erasures import read_erasures
 from arauto.pipeline.node_api import NodeApi
+from arauto.pipeline.rules.allowance import Allowance
 from arauto.pipeline.rules.deliver import Delivery
 from arauto.pipeline.rules.forget import forgetting, without_erased
 from arauto.pipeline.rules.registry import RuleSet, kinds_of, rule_set
@@ -44,6 +45,7 @@ class RuleQuery:
         segments: where rows are that have left the journal.
         on_rules: told the rules each time the query starts.
         on_left_out: told how many alerts were not published, because their hub took no more.
+        allowance: how many alerts each hub may publish; None = as many as there are.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class RuleQuery:
         segments: Path,
         on_rules: Callable[[str, int], None],
         on_left_out: Callable[[int], None] = lambda _alerts: None,
+        allowance: Allowance | None = None,
     ) -> None:
         self._name = name
         self._context = context
@@ -63,6 +66,7 @@ class RuleQuery:
         self._segments = segments
         self._on_rules = on_rules
         self._on_left_out = on_left_out
+        self._allowance = allowance or Allowance(0)
         self._checkpoint = context.lake.checkpoint(name, PLAN_VERSION)
         self._rules: RuleSet | None = None
 
@@ -138,6 +142,7 @@ class RuleQuery:
                 tuple(programs.values()),
                 self._checkpoint,
                 self._on_left_out,
+                self._allowance,
             ),
             interval_s=self._settings.rules_interval_s,
             watermark_s=self._settings.watermark_s,

@@ -231,15 +231,21 @@ def take_over(
     data = b"GET / HTTP/1.1\r\nHost: arauto\r\n" + b"".join(lines) + b"\r\n"
     protocol.connection_made(request.transport)
     request.transport.set_protocol(protocol)
+    _feed(protocol, data)
+    if not listener.is_connected:
+        # picows refused the handshake, and tells its listener nothing of it.
+        request.leave()
+    elif request.early:
+        _feed(protocol, request.early)
+
+
+def _feed(protocol: WSProtocol, data: bytes) -> None:
     while data:
         room = protocol.get_buffer(len(data))
         piece, data = data[: len(room)], data[len(room) :]
         room[: len(piece)] = piece
         room.release()
         protocol.buffer_updated(len(piece))
-    if not listener.is_connected:
-        # picows refused the handshake, and tells its listener nothing of it.
-        request.leave()
 
 
 def _frame(payload: bytes, opcode: int) -> bytes:

@@ -2,7 +2,11 @@
 
 Adds what a server on the open internet needs: caps on header count and bytes, on body bytes, on the time a
 request may take to arrive, and on connections in all and per address. An upgrade to WebSocket is handed
-to the gateway on the same transport.
+to the gateway on the same transport, with what was read behind it.
+
+Answers come one after another. What could only be answered out of turn, or cannot be waited for (an upgrade
+behind a stream, nonsense behind a publication), is not answered at all: what is under way is finished,
+nothing more is heard, and the connection ends.
 """
 
 import asyncio
@@ -12,7 +16,7 @@ from typing import Any
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 __all__ = ["Admission", "GuardedHttp", "HttpLimits", "Upgrade", "UpgradeHandler", "response"]
@@ -74,6 +78,8 @@ class Upgrade:
     secure: bool
     leave: Callable[[], None]
     """To be called once when the connection has ended."""
+    early: bytes = b""
+    """What was read behind the request: the first frames of a client that did not wait for the answer."""
 
 
 UpgradeHandler = Callable[[Upgrade], bytes | None]
@@ -102,6 +108,13 @@ class GuardedHttp(HttpToolsProtocol):
         self._body_bytes = 0
         self._in_headers = True
         self._deadline: asyncio.TimerHandle | None = None
+        self._owed: list[RequestResponseCycle] = []
+        """Requests that were begun to be read and are not answered yet, in order, and some that are."""
+        self._is_whole = True
+        """Whether the last of them has been read to its end."""
+        self._is_deaf = False
+        """Whether nothing that comes is looked at any more."""
+        self._early = b""
 
     # --- connection --------------------------------------------------------------------------------
 
@@ -118,6 +131,11 @@ class GuardedHttp(HttpToolsProtocol):
         self._disarm()
         self._leave()
         super().connection_lost(exc)
+        # The server tells the last request only; a stream before it would go on for nobody.
+        for cycle in self._owed:
+            if not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
 
     def _leave(self) -> None:
         if self._admitted:
@@ -125,6 +143,8 @@ class GuardedHttp(HttpToolsProtocol):
             self._admission.leave(self._address)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_deaf:
+            return
         if self._in_headers:
             # Counted before the parser sees them; a request that ends within `data` is forgiven the rest.
             self._header_bytes += len(data)
@@ -133,9 +153,19 @@ class GuardedHttp(HttpToolsProtocol):
                 return
         if self._deadline is None and not self.transport.is_closing():
             self._arm()
-        super().data_received(data)
+        self._parse(data)
         if self._in_headers and self._header_bytes > self._limits.header_bytes_max:
             self._refuse(431, "the request's headers are too large")
+
+    def _parse(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._early = data[upgrade.args[0] :]
+            self.handle_websocket_upgrade()
+        except httptools.HttpParserError:
+            self._refuse(400, "the request is not valid HTTP/1.1 or is over a limit")
 
     # --- parser callbacks --------------------------------------------------------------------------
 
@@ -171,7 +201,14 @@ class GuardedHttp(HttpToolsProtocol):
             if name == b"content-length" and not self._fits(value):
                 self._refuse(413, "the request's body is too large")
                 raise httptools.HttpParserError("body too large")
+        if self.parser.should_upgrade():
+            self._check_upgrade()
         super().on_headers_complete()
+        if not self._owed or self._owed[-1] is not self.cycle:
+            self._owed = [cycle for cycle in self._owed if not cycle.response_complete]
+            if self.cycle is not None:
+                self._owed.append(self.cycle)
+                self._is_whole = False
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -181,6 +218,7 @@ class GuardedHttp(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._is_whole = True
         self._disarm()
         super().on_message_complete()
 
@@ -192,7 +230,22 @@ class GuardedHttp(HttpToolsProtocol):
     def _should_upgrade_to_ws(self) -> bool:
         return True
 
+    def _check_upgrade(self) -> None:
+        """Before the application could see the request and act on what will be refused."""
+        if not self._should_upgrade():
+            self._refuse(400, "only an upgrade to websocket is possible here")
+            raise httptools.HttpParserError("unknown upgrade")
+        for name, value in self.headers:
+            if name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0")):
+                self._refuse(400, "an upgrade has no body")
+                raise httptools.HttpParserError("upgrade with a body")
+
     def handle_websocket_upgrade(self) -> None:
+        unanswered = self._unanswered()
+        if unanswered is not None or self.transport.is_closing():
+            self._hear_no_more(unanswered)
+            return
+        self._is_deaf = True
         self._disarm()
         self.connections.discard(self)
         admitted, self._admitted = self._admitted, False
@@ -206,6 +259,7 @@ class GuardedHttp(HttpToolsProtocol):
             address=address,
             secure=self.scheme == "https",
             leave=lambda: admission.leave(address) if admitted else None,
+            early=self._early,
         )
         try:
             refusal = self._upgrade(request)
@@ -219,19 +273,43 @@ class GuardedHttp(HttpToolsProtocol):
             self.transport.write(refusal)
             self.transport.close()
 
-    def _unsupported_upgrade_warning(self) -> None:
-        self._refuse(400, "only an upgrade to websocket is possible here")
-
     # --- refusing ----------------------------------------------------------------------------------
 
-    def send_400_response(self, msg: str) -> None:
-        self._refuse(400, "the request is not valid HTTP/1.1 or is over a limit")
-
     def _refuse(self, status: int, reason: str, *, retry_after_s: int = 0) -> None:
-        if self.transport.is_closing():
+        if not self._may_answer():
             return
         self.transport.write(response(status, reason, retry_after_s=retry_after_s))
         self.transport.close()
+
+    def _may_answer(self) -> bool:
+        """Whether it is the turn of the request that is being read. If not, nothing more is heard."""
+        if self.transport.is_closing() or self._is_deaf:
+            return False
+        own = None if self._is_whole else self._owed[-1]
+        if own is not None and own.response_started:
+            self._hear_no_more(own)
+            return False
+        unanswered = self._unanswered()
+        if unanswered is None:
+            return True
+        if self.pipeline and self.pipeline[0][0] is own:
+            self.pipeline.popleft()
+        self._hear_no_more(unanswered)
+        return False
+
+    def _unanswered(self) -> RequestResponseCycle | None:
+        """The last request that was read to its end, if its answer is not complete."""
+        whole = self._owed if self._is_whole else self._owed[:-1]
+        return whole[-1] if whole and not whole[-1].response_complete else None
+
+    def _hear_no_more(self, last: RequestResponseCycle | None) -> None:
+        """End the connection after the last answer under way."""
+        self._is_deaf = True
+        self._disarm()
+        if last is None or last.response_complete:
+            self.transport.close()
+        else:
+            last.keep_alive = False
 
     def _arm(self) -> None:
         self._deadline = self.loop.call_later(self._limits.request_timeout_s, self._too_slow)
@@ -243,7 +321,7 @@ class GuardedHttp(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         self._deadline = None
-        if not self.transport.is_closing():
+        if self._may_answer():
             self.transport.write(response(408, "the request took too long to arrive"))
             # The peer may never read this: do not wait for it.
             self.loop.call_later(1.0, self.transport.abort)

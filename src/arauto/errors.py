@@ -52,7 +52,7 @@ class Code(IntEnum):
     PUBLISH_DENIED = 2006  # no grant or rule lets this session publish
     ANONYMOUS_DENIED = 2007  # the hub or channel refuses anonymous sessions
     ADMIN_DENIED = 2008  # the admin token is missing or wrong
-    ORIGIN_DENIED = 2009  # the web page's origin is not on the allow-list
+    ORIGIN_DENIED = 2009  # the web page's origin, or the host asked for, is not on the list
     CALL_DENIED = 2010  # no grant lets this user call that method
 
     # 3xxx: limits

@@ -24,10 +24,12 @@ from arauto.config.schema import Config
 from arauto.entropy import Entropy, SystemEntropy
 from arauto.errors import ArautoError, Code, StorageError
 from arauto.gateways.guard import Admission, HttpLimits, Upgrade, response
+from arauto.gateways.pages import Pages
 from arauto.gateways.port import Port
 from arauto.gateways.rest import Rest
 from arauto.gateways.sse import SseGateway
 from arauto.gateways.websocket import WebSocketGateway
+from arauto.hosts import Hosts
 from arauto.hub.directory import Directory
 from arauto.hub.environment import Environment
 from arauto.hub.fanout import Format, Turn
@@ -276,6 +278,14 @@ class Node:
 
     async def _open_port(self) -> None:
         connection = self.config.connection
+        origins = connection.allowed_origins
+        hosts = Hosts(
+            connection.host,
+            connection.allowed_hosts,
+            setting="connection.allowedHosts",
+            origins=origins,
+        )
+        pages = Pages(self.directory, origins, hosts)
         proto, json = ProtoCodec(), JsonCodec()
         formats = {
             proto.name: Format(proto.name, proto, binary_frame),
@@ -284,7 +294,7 @@ class Node:
         self.websocket = WebSocketGateway(
             self.sessions,
             formats,
-            allowed_origins=connection.allowed_origins,
+            pages=pages,
             send_buffer_bytes=connection.ws.send_buffer_bytes,
             message_bytes_max=connection.ws.max_message_bytes,
             fragments_max=connection.ws.max_fragments,
@@ -294,14 +304,14 @@ class Node:
         self.sse = sse = SseGateway(
             self.sessions,
             Format(sse_codec.name, sse_codec, bytes),
-            allowed_origins=connection.allowed_origins,
+            pages=pages,
             send_buffer_bytes=connection.sse.send_buffer_bytes,
             channels_max=connection.sse.channels_max,
             keep_alive_s=connection.sse.keep_alive_s,
         )
         rest = Rest(
             self.sessions,
-            allowed_origins=connection.allowed_origins,
+            pages=pages,
             healthy=lambda: not self.stopping,
             registry=self.operations.correlations,
         )
@@ -349,8 +359,9 @@ class Node:
         app = make_app(
             self.operations,
             token=self.admin_token,
-            host=config.admin.host,
-            allowed_hosts=config.admin.allowed_hosts,
+            hosts=Hosts(
+                config.admin.host, config.admin.allowed_hosts, setting="admin.allowedHosts"
+            ),
             counters=self.metrics.node,
             healthy=lambda: not self.stopping,
             scrape=self._build_scrape(),

@@ -143,7 +143,7 @@ async def test_heartbeats_keep_a_silent_connection_open_beyond_the_proxys_patien
 async def test_a_page_behind_a_tls_proxy_needs_its_origin_on_the_list(
     start_node: StartNode, start_proxy: StartProxy
 ) -> None:
-    """The node sees http where the page says https, so the page is a stranger until it is named."""
+    """The node does not know under which name the proxy is reached, so the page is a stranger."""
     proxy = await start_proxy(await start_node())
     with pytest.raises(WSInvalidStatusError, match="403"):
         await connect(proxy, Origin=_PAGE)
@@ -165,6 +165,19 @@ async def test_a_page_whose_origin_is_on_the_list_is_let_in(
         async with client.stream("GET", url, headers={"Origin": _PAGE}) as response:
             assert response.status_code == 200
             assert response.headers["access-control-allow-origin"] == _PAGE
+
+
+async def test_clients_and_pages_of_the_proxys_own_name_are_let_in_once_it_is_named(
+    start_node: StartNode, start_proxy: StartProxy
+) -> None:
+    node = await start_node(connection={"port": 0, "allowedHosts": ["live.example.com"]})
+    proxy = await start_proxy(node)
+    url = "/v1/sse?hub=shop&channel=stock:42"
+    async with http(proxy) as client:
+        for headers in ({"Origin": _PAGE}, {}):
+            own = {"Host": "live.example.com", **headers}
+            async with client.stream("GET", url, headers=own) as response:
+                assert response.status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/metrics", "/openapi.json", "/v1"])

@@ -1,6 +1,6 @@
 """The HTTP front of the admin API: a Litestar application behind the door. It translates and nothing else."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
@@ -21,6 +21,7 @@ from arauto.admin.records import Problem
 from arauto.admin.routes import analytics, correlations, hubs, live, node, parts, sessions, system
 from arauto.admin.routes.system import Scrape, System
 from arauto.errors import ArautoError, Code
+from arauto.hosts import Hosts
 from arauto.telemetry.counters import Counters
 
 __all__ = ["ROUTES", "make_app"]
@@ -53,8 +54,7 @@ def make_app(
     ops: Operations,
     *,
     token: str,
-    host: str,
-    allowed_hosts: Iterable[str],
+    hosts: Hosts,
     counters: Counters,
     healthy: Callable[[], bool],
     scrape: Scrape | None,
@@ -64,8 +64,7 @@ def make_app(
     Args:
         ops: what it translates to.
         token: the admin token.
-        host: the address the port is bound to.
-        allowed_hosts: other names under which the port may be reached.
+        hosts: the names under which the port may be reached.
         counters: where refusals are counted.
         healthy: whether the node serves.
         scrape: what `/metrics` shows; None turns it off.
@@ -76,7 +75,7 @@ def make_app(
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await framework(cast("Scope", {**scope, _KEY: node}), receive, send)
 
-    return Door(app, token=token, host=host, allowed_hosts=allowed_hosts, counters=counters)
+    return Door(app, token=token, hosts=hosts, counters=counters)
 
 
 @cache

@@ -5,16 +5,16 @@ to lead here must not get in), the page it comes from, and the bearer token. Onl
 API's description are for everyone. There are no cookies and no CORS: pages of other addresses get nothing.
 """
 
-import ipaddress
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from arauto.admin.problems import response_of, status_of
 from arauto.errors import ArautoError, Code
+from arauto.hosts import Hosts
 from arauto.session.auth.tokens import admin_token_matches, bearer_of
 from arauto.telemetry.counters import Counters
 
-__all__ = ["Door", "is_loopback"]
+__all__ = ["Door"]
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -29,22 +29,18 @@ _HEADERS = [
 class Door:
     """Lets requests through to `app`, their path still percent-encoded, so that a name may hold a slash."""
 
-    def __init__(
-        self, app: App, *, token: str, host: str, allowed_hosts: Iterable[str], counters: Counters
-    ) -> None:
+    def __init__(self, app: App, *, token: str, hosts: Hosts, counters: Counters) -> None:
         """Guard an application.
 
         Args:
             app: what is behind the door.
             token: the admin token.
-            host: the address the port is bound to.
-            allowed_hosts: names, beside that address and loopback, that requests may use for this node.
+            hosts: the names that requests may use for this port.
             counters: where refusals are counted.
         """
         self._app = app
         self._token = token
-        self._bound_to_loopback = is_loopback(host)
-        self._hosts = frozenset({host.strip("[]").lower(), *(h.lower() for h in allowed_hosts)})
+        self._hosts = hosts
         self._counters = counters
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -61,7 +57,7 @@ class Door:
         await self._app({**scope, "path": path, "method": method}, receive, _sealed(send))
 
     def _check(self, path: str, headers: dict[bytes, str]) -> None:
-        self._check_host(headers.get(b"host", ""))
+        self._hosts.check(headers.get(b"host", ""))
         self._check_origin(headers)
         if path in _OPEN_PATHS:
             return
@@ -74,18 +70,6 @@ class Door:
         if path != "/" and "" in path[1:].split("/"):
             # Else /v1/hubs//rules would be about a hub called "rules".
             raise ArautoError(Code.NOT_FOUND, "a path has no empty segment", field="path")
-
-    def _check_host(self, host: str) -> None:
-        if not self._bound_to_loopback:
-            return
-        name = _host_name(host)
-        if is_loopback(name) or name in self._hosts:
-            return
-        raise ArautoError(
-            Code.ORIGIN_DENIED,
-            "this port is reached by its address; admin.allowedHosts names others",
-            field="host",
-        )
 
     def _check_origin(self, headers: dict[bytes, str]) -> None:
         origin = headers.get(b"origin")
@@ -100,14 +84,6 @@ class Door:
         )
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address means this very machine."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def _headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
     """The headers by name. Of one that must not come twice the values are joined, so that neither counts."""
     found: dict[bytes, str] = {}
@@ -115,13 +91,6 @@ def _headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
         text = value.decode("latin-1")
         found[name] = f"{found[name]}, {text}" if name in found else text
     return found
-
-
-def _host_name(host: str) -> str:
-    name = host.lower()
-    if name.startswith("["):
-        return name[1:].partition("]")[0]
-    return name.partition(":")[0]
 
 
 def _sealed(send: Any) -> Any:

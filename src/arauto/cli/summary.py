@@ -1,11 +1,11 @@
 """What a started node tells its operator: what is open, to whom, and how to close it. Pure."""
 
 from collections.abc import Iterator
-from ipaddress import ip_address
 
 import msgspec
 
 from arauto.config.schema import Config
+from arauto.hosts import is_loopback
 
 __all__ = ["Line", "describe"]
 
@@ -39,7 +39,7 @@ def describe(config: Config, *, port: int, admin_port: int, made_up_token: str) 
             "WebSocket /v1/ws, SSE /v1/sse, HTTP /v1/publish",
             _reach(connection.host, "connection"),
         ),
-        not _is_loopback(connection.host),
+        not is_loopback(connection.host),
     )
     access = "bearer token: admin.token of the configuration"
     if made_up_token:
@@ -48,7 +48,7 @@ def describe(config: Config, *, port: int, admin_port: int, made_up_token: str) 
         "admin",
         f"http://{_host(config.admin.host)}:{admin_port}",
         (access, _reach(config.admin.host, "admin")),
-        not _is_loopback(config.admin.host),
+        not is_loopback(config.admin.host),
     )
     yield _storage(config)
     yield _hubs(config)
@@ -94,16 +94,9 @@ def _channels(config: Config) -> Line:
 
 
 def _reach(host: str, category: str) -> str:
-    if _is_loopback(host):
+    if is_loopback(host):
         return "only from this machine"
     return f"open to the network; {category}.host closes that"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _host(host: str) -> str:

@@ -13,6 +13,7 @@ import msgspec
 
 from arauto.config.schema import Config
 from arauto.errors import ArautoError
+from arauto.hosts import is_host, is_loopback
 from arauto.names import check_id
 from arauto.settings import JwtSettings
 
@@ -47,6 +48,7 @@ def check(config: Config) -> Iterator[Finding]:
         _jwt,
         _addresses,
         _origins,
+        _hosts,
     ):
         yield from rule(config)
 
@@ -96,13 +98,13 @@ def _is_guessable(value: str) -> bool:
 
 
 def _exposure(config: Config) -> Iterator[Finding]:
-    if not _is_loopback(config.admin.host):
+    if not is_loopback(config.admin.host):
         yield Finding(
             ("admin.host",),
             "the admin port speaks plain HTTP; open it to a network only behind a TLS proxy",
             warning=True,
         )
-    open_plain = not _is_loopback(config.connection.host) and not config.connection.tls.cert_file
+    open_plain = not is_loopback(config.connection.host) and not config.connection.tls.cert_file
     if open_plain and config.node.mode == "production":
         yield Finding(
             ("connection.host", "connection.tls.certFile"),
@@ -115,13 +117,6 @@ def _exposure(config: Config) -> Iterator[Finding]:
             "open to the network in development mode; production mode checks the secrets",
             warning=True,
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _ports(config: Config) -> Iterator[Finding]:
@@ -329,6 +324,19 @@ def _origins(config: Config) -> Iterator[Finding]:
                 yield Finding(at, "any web page may connect", warning=True)
             elif not is_origin(origin):
                 yield Finding(at, "expected scheme://host or scheme://host:port, in lower case")
+
+
+def _hosts(config: Config) -> Iterator[Finding]:
+    lists = (
+        ("connection.allowedHosts", config.connection.allowed_hosts),
+        ("admin.allowedHosts", config.admin.allowed_hosts),
+    )
+    for path, hosts in lists:
+        for i, host in enumerate(hosts):
+            if not is_host(host):
+                yield Finding(
+                    (f"{path}[{i}]",), "expected a host name alone, without scheme and port"
+                )
 
 
 def _is_url(text: str, schemes: tuple[str, ...]) -> bool:

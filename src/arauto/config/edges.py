@@ -77,7 +77,12 @@ class ConnectionConfig(Section, frozen=True):
     """Port to listen on; 0 = any free one."""
     allowed_origins: tuple[str, ...] = ()
     """Web origins, as `https://shop.example` (with the port if it is not the usual one), whose pages may
-    connect. Empty = only pages served from the node's own address. `"*"` lets any web page connect."""
+    connect. Empty = only pages of the node's own address. `"*"` lets any web page connect, under any name."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Host names, as `live.example.com`, by which clients reach this port, beside its address. Pages served
+    under them may connect. While `host` is loopback, or this is not empty, requests for other names are
+    refused, which keeps out web pages whose name was made to lead here; addresses, `localhost` and the names
+    in `allowedOrigins` are always taken. A proxy in front that passes the host on needs its name here."""
     max_connections: Count = 50_000
     """Connections the node admits at once; 0 = no limit. Further ones are refused until some leave."""
     connections_per_ip_max: Count = 0
@@ -101,9 +106,9 @@ class AdminConfig(Section, frozen=True):
     """Bearer token of the admin API. Empty = a random one is made at start and shown on the console
     (development only)."""
     allowed_hosts: tuple[str, ...] = ()
-    """Host names that requests may use for this port, beside its address. Only looked at while `host` is
-    loopback, where it keeps out web pages whose name was made to lead here; a proxy in front that passes
-    the host on needs its name here."""
+    """Host names that requests may use for this port, beside its address. While `host` is loopback,
+    or this is not empty, others are refused, which keeps out web pages whose name was made to lead here; a
+    proxy in front that passes the host on needs its name here."""
     body_bytes_max: Bytes = 4_194_304
     """Size of one admin request's body."""
     url: Annotated[str, RESERVED] = ""

@@ -49,13 +49,13 @@ class Rest:
         self,
         env: SessionEnvironment,
         *,
-        allowed_origins: tuple[str, ...],
+        pages: Pages,
         healthy: Callable[[], bool],
         registry: RuleRegistry,
     ) -> None:
         self._env = env
         self._correlations = CorrelationDesk(env, registry)
-        self._pages = Pages(env.directory, allowed_origins)
+        self._pages = pages
         self._healthy = healthy
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -134,14 +134,12 @@ class Rest:
         self, scope: dict[str, Any], headers: dict[bytes, str], query: dict[str, list[str]]
     ) -> list[tuple[bytes, bytes]]:
         origin = headers.get(b"origin")
-        if origin is None:
-            return []
         secure = scope["scheme"] == "https"
         hub = query.get("hub", [""])[-1]
-        if not await self._pages.is_welcome(
-            Page(origin, headers.get(b"host"), secure=secure, hub=hub)
-        ):
-            raise ArautoError(Code.ORIGIN_DENIED, "pages of this origin may not use this API")
+        page = Page(origin, headers.get(b"host"), secure=secure, hub=hub)
+        await self._pages.check(page)
+        if origin is None:
+            return []
         return [
             (b"access-control-allow-origin", origin.encode("latin-1")),
             (b"access-control-allow-headers", b"authorization, content-type"),

@@ -147,14 +147,14 @@ class SseGateway:
         env: SessionEnvironment,
         format: Format,
         *,
-        allowed_origins: tuple[str, ...],
+        pages: Pages,
         send_buffer_bytes: int,
         channels_max: int,
         keep_alive_s: float,
     ) -> None:
         self._env = env
         self._format = format
-        self._pages = Pages(env.directory, allowed_origins)
+        self._pages = pages
         self._send_buffer_bytes = send_buffer_bytes
         self._channels_max = channels_max
         self._keep_alive_s = keep_alive_s
@@ -224,14 +224,12 @@ class SseGateway:
     ) -> list[tuple[bytes, bytes]]:
         """The CORS headers of an allowed page; raises for others."""
         origin = headers.get(b"origin")
-        if origin is None:
-            return []
         secure = scope["scheme"] == "https"
         hub = query.get("hub", [""])[-1]
-        if not await self._pages.is_welcome(
-            Page(origin, headers.get(b"host"), secure=secure, hub=hub)
-        ):
-            raise ArautoError(Code.ORIGIN_DENIED, "pages of this origin may not connect")
+        page = Page(origin, headers.get(b"host"), secure=secure, hub=hub)
+        await self._pages.check(page)
+        if origin is None:
+            return []
         return [
             (b"access-control-allow-origin", origin.encode("latin-1")),
             (b"access-control-allow-headers", b"authorization, last-event-id"),

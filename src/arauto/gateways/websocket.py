@@ -45,7 +45,7 @@ class WebSocketGateway:
         env: SessionEnvironment,
         formats: dict[str, Format],
         *,
-        allowed_origins: tuple[str, ...],
+        pages: Pages,
         send_buffer_bytes: int,
         message_bytes_max: int,
         fragments_max: int,
@@ -55,7 +55,7 @@ class WebSocketGateway:
         self.env = env
         self._formats = formats
         self._default = next(iter(formats.values()))
-        self._pages = Pages(env.directory, allowed_origins)
+        self._pages = pages
         self.send_buffer_bytes = send_buffer_bytes
         self.message_bytes_max = message_bytes_max
         self.fragments_max = fragments_max
@@ -83,13 +83,19 @@ class WebSocketGateway:
                 400, "Sec-WebSocket-Key is 16 bytes in base64", code=int(Code.HANDSHAKE_REFUSED)
             )
         page = _page(headers, request.secure, hub)
+        try:
+            self._pages.check_host(page.host)
+        except ArautoError as error:
+            return self._deny(request, error)
         welcome = self._pages.is_welcome_now(page)
         if welcome is None:
             # Only the hub's settings say, and they have to be read.
             request.transport.pause_reading()
             self.env.hub.tasks.spawn(self._upgrade_later(request, page, query, headers))
             return None
-        return self._accept(request, query, headers) if welcome else self._deny(request)
+        if not welcome:
+            return self._deny(request, self._pages.denial(page))
+        return self._accept(request, query, headers)
 
     async def _upgrade_later(
         self,
@@ -103,14 +109,16 @@ class WebSocketGateway:
             request.leave()
             return
         request.transport.resume_reading()
-        refusal = self._accept(request, query, headers) if welcome else self._deny(request)
+        if welcome:
+            refusal = self._accept(request, query, headers)
+        else:
+            refusal = self._deny(request, self._pages.denial(page))
         if refusal is not None:
             request.leave()
             request.transport.write(refusal)
             request.transport.close()
 
-    def _deny(self, request: Upgrade) -> bytes:
-        error = ArautoError(Code.ORIGIN_DENIED, "pages of this origin may not connect")
+    def _deny(self, request: Upgrade, error: ArautoError) -> bytes:
         asker = Asker(transport="websocket", address=request.address)
         self.env.refusals.note(error, asker, request="connect")
         return response(403, error.told, code=int(error.code))

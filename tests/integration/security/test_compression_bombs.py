@@ -35,7 +35,7 @@ async def test_compression_is_offered_by_clients_and_never_accepted(node: Runnin
     offer = "permessage-deflate; client_max_window_bits; server_no_context_takeover"
     async with opened(node) as raw:
         await raw.send(
-            f"GET /v1/ws?hub=shop HTTP/1.1\r\nHost: node\r\nUpgrade: websocket\r\n"
+            f"GET /v1/ws?hub=shop HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
             f"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\n"
             f"Sec-WebSocket-Protocol: arauto.v1.proto\r\nSec-WebSocket-Extensions: {offer}\r\n\r\n".encode()
         )
@@ -72,7 +72,7 @@ async def test_a_compressed_body_is_read_as_it_is_and_refused(node: RunningNode)
         for _ in range(10):
             async with opened(node) as raw:
                 await raw.send(
-                    b"POST /v1/publish?hub=shop HTTP/1.1\r\nHost: node\r\nContent-Encoding: gzip\r\n"
+                    b"POST /v1/publish?hub=shop HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n"
                     b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(body) + body
                 )
                 answer = await raw.until_closed()

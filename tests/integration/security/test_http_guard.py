@@ -13,11 +13,11 @@ WITH_KEY = UPGRADE + b"Sec-WebSocket-Key: " + KEY.encode() + b"\r\n"
 
 
 def get(target: bytes, headers: bytes = b"") -> bytes:
-    return b"GET " + target + b" HTTP/1.1\r\nHost: node\r\n" + headers + b"\r\n"
+    return b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n"
 
 
 def post(headers: bytes, body: bytes = b"") -> bytes:
-    head = b"POST /v1/publish?hub=shop HTTP/1.1\r\nHost: node\r\n"
+    head = b"POST /v1/publish?hub=shop HTTP/1.1\r\nHost: localhost\r\n"
     return head + headers + b"\r\n" + body
 
 
@@ -75,7 +75,7 @@ async def test_a_body_without_end_is_cut_at_the_limit(start_node: StartNode) -> 
     node = await start_node(connection={"port": 0, "http": {"bodyBytesMax": 10_000}})
     async with witness(node), opened(node) as raw:
         await raw.send(
-            b"POST /v1/publish?hub=shop HTTP/1.1\r\nHost: node\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"POST /v1/publish?hub=shop HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         )
         for _ in range(30):
             await raw.send(b"400\r\n" + b"x" * 1_024 + b"\r\n")
@@ -105,7 +105,12 @@ async def test_half_requests_are_closed_at_the_deadline_and_keep_nobody_out(
     """T13: 200 clients that never finish their request, and one that does."""
     node = await start_node(connection={"port": 0, "http": {"requestTimeoutS": 1.5}})
     slow = [await asyncio.open_connection("127.0.0.1", node.port) for _ in range(200)]
-    halves = [b"", b"GET /v1/ws", b"GET /v1/ws?hub=shop HTTP/1.1\r\nHost: a\r\n", get(b"/")[:-2]]
+    halves = [
+        b"",
+        b"GET /v1/ws",
+        b"GET /v1/ws?hub=shop HTTP/1.1\r\nHost: localhost\r\n",
+        get(b"/")[:-2],
+    ]
     for number, (_, writer) in enumerate(slow):
         writer.write(halves[number % len(halves)])
     async with asyncio.timeout(1):

@@ -74,7 +74,7 @@ async def stalling(node: RunningNode, flavour: str) -> AsyncIterator[Staller]:
     codec: Codec = JsonCodec() if flavour.endswith("json") else ProtoCodec()
     staller = Staller(raw, codec)
     await raw.send(
-        f"GET /v1/ws?hub=shop HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"GET /v1/ws?hub=shop HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\n"
         f"Sec-WebSocket-Protocol: {flavour}\r\n\r\n".encode()
     )

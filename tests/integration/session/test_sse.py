@@ -235,7 +235,7 @@ async def test_a_stream_that_is_not_read_is_bounded_and_then_cut(start_node: Sta
     )
     wire = await connect(node.url)
     reader, writer = await asyncio.open_connection("127.0.0.1", node.port, limit=1_024)
-    writer.write(b"GET /v1/sse?hub=shop&channel=flood HTTP/1.1\r\nHost: a\r\n\r\n")
+    writer.write(b"GET /v1/sse?hub=shop&channel=flood HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await reader.readuntil(b"event: subscribe")
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     [subscriber] = node.node.directory.hubs["shop"].channels["flood"].subscribers
@@ -257,7 +257,7 @@ async def test_a_stream_that_is_not_read_is_bounded_and_then_cut(start_node: Sta
 async def test_a_silent_stream_is_kept_alive_with_comments(start_node: StartNode) -> None:
     node = await start_node(connection={"port": 0, "sse": {"keepAliveS": 0.2}})
     reader, writer = await asyncio.open_connection("127.0.0.1", node.port)
-    writer.write(b"GET /v1/sse?hub=shop&channel=a HTTP/1.1\r\nHost: a\r\n\r\n")
+    writer.write(b"GET /v1/sse?hub=shop&channel=a HTTP/1.1\r\nHost: localhost\r\n\r\n")
     async with asyncio.timeout(_TIMEOUT_S):
         for _ in range(3):
             await reader.readuntil(b":\n\n")

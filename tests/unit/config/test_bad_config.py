@@ -507,6 +507,19 @@ CASES: list[tuple[str, str, list[str]]] = [
         ],
     ),
     (
+        "hosts that are more than a name",
+        """
+        connection:
+          allowedHosts: ["live.example.com", "https://a.example"]
+        admin:
+          allowedHosts: ["a.example:4040"]
+        """,
+        [
+            "2:38: connection.allowedHosts[1]: expected a host name alone, without scheme and port",
+            "4:18: admin.allowedHosts[0]: expected a host name alone, without scheme and port",
+        ],
+    ),
+    (
         "trace endpoint that is no web address",
         """
         telemetry:

@@ -42,7 +42,10 @@ TABLE = [
     ("https://[::1", "node.example", False, False),
     ("http://localhost", "node.example", False, False),
     ("http://localhost:3001", "node.example", False, False),
-    ("https://node.example", "node.example", False, False),
+    ("https://node.example", "node.example", False, True),
+    ("https://node.example:8443", "node.example:8443", False, True),
+    ("https://node.example:8443", "node.example", False, False),
+    ("http://node.example", "node.example", True, False),
     ("http://node.example:81", "node.example:8080", False, False),
     ("http://node.example", None, False, False),
     ("https://" + "a" * 600 + ".example", "node.example", False, False),
@@ -62,7 +65,9 @@ def test_no_origin_upsets_the_check_and_none_gets_in_by_accident(
 ) -> None:
     if is_allowed(origin, host, False, LIST):
         wanted = normalise(origin)
-        assert wanted in {normalise(entry) for entry in (*LIST, f"http://{host}")}
+        assert wanted in {
+            normalise(entry) for entry in (*LIST, f"http://{host}", f"https://{host}")
+        }
 
 
 @pytest.mark.parametrize("origin", ["null", "https://any.example", "", "garbage"])

@@ -7,6 +7,7 @@ bytes into requests and events into bytes (and the reverse, for the client); not
 `docs/protocol/` describes each record for someone writing a client in another language.
 """
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
@@ -57,8 +58,10 @@ __all__ = [
     "SubscribeReply",
     "SubscribeRequest",
     "SubscribeResult",
+    "UnreadOperations",
     "UnsubscribeReply",
     "UnsubscribeRequest",
+    "operations_of",
 ]
 
 
@@ -205,13 +208,35 @@ class DocumentGetRequest(_Record, frozen=True, kw_only=True, gc=False):
     channel: str
 
 
+class UnreadOperations(_Record, frozen=True, gc=False):
+    """Operations as they came, their values not built yet. `read` raises what a decoder does."""
+
+    size_bytes: int
+    """What they take on the wire."""
+    read: Callable[[], tuple[Operation, ...]]
+
+
 class DocumentChangeRequest(_Record, frozen=True, kw_only=True, gc=False):
-    """All operations apply, or none. `if_version` ≥ 0 demands that exact version first."""
+    """All operations apply, or none. `if_version` ≥ 0 demands that exact version first.
+
+    A server's decoder leaves the operations unread: their values are most of the work, and nobody is to
+    cause it who may not make the change. `operations_of` reads them.
+    """
 
     id: int = 0
     channel: str
-    operations: tuple[Operation, ...]
+    operations: tuple[Operation, ...] | UnreadOperations
     if_version: int = -1
+
+
+def operations_of(request: DocumentChangeRequest) -> tuple[Operation, ...]:
+    """The operations of a change, read if they were not.
+
+    Raises:
+        ArautoError: as a codec's `decode_request`.
+    """
+    operations = request.operations
+    return operations.read() if isinstance(operations, UnreadOperations) else operations
 
 
 class MarkReadRequest(_Record, frozen=True, kw_only=True, gc=False):

@@ -47,9 +47,9 @@ from arauto.codec.events import (
     SubscribeResult,
     UnsubscribeReply,
     UnsubscribeRequest,
+    operations_of,
 )
 from arauto.codec.json_values import (
-    OperationShape,
     SerialShape,
     operation_from_json,
     operation_to_json,
@@ -146,7 +146,7 @@ def _document_change_shape(request: DocumentChangeRequest) -> requests.DocumentC
     return requests.DocumentChange(
         id=request.id,
         channel=request.channel,
-        operations=[operation_to_json(each, OperationShape) for each in request.operations],
+        operations=[operation_to_json(each, requests.Operation) for each in operations_of(request)],
         if_version=UNSET if request.if_version < 0 else request.if_version,
     )
 

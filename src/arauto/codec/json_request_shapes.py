@@ -20,6 +20,7 @@ __all__ = [
     "History",
     "MarkRead",
     "Occupancy",
+    "Operation",
     "Ping",
     "Pong",
     "Presence",
@@ -142,6 +143,12 @@ class Stream(_Shape, tag="stream_enqueue", kw_only=True, gc=False):
     base64: Base64 = UNSET
 
 
+class Operation(OperationShape, kw_only=True, gc=False):
+    """An operation whose value is parsed when it is wanted."""
+
+    value: Data = UNSET
+
+
 class DocumentGet(_Shape, tag="document_get", kw_only=True, gc=False):
     id: int = 0
     channel: str
@@ -150,7 +157,7 @@ class DocumentGet(_Shape, tag="document_get", kw_only=True, gc=False):
 class DocumentChange(_Shape, tag="document_change", kw_only=True, gc=False):
     id: int = 0
     channel: str
-    operations: list[OperationShape]
+    operations: list[Operation]
     if_version: int | UnsetType = UNSET
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from msgspec import UnsetType
+from msgspec import Raw, UnsetType
 
 from arauto.codec import json_request_shapes as shapes
 from arauto.codec.checks import bad_field, check_count
@@ -16,6 +16,7 @@ from arauto.codec.events import (
     HistoryRequest,
     MarkReadRequest,
     OccupancyRequest,
+    Operation,
     Ping,
     Pong,
     PresenceRequest,
@@ -27,13 +28,14 @@ from arauto.codec.events import (
     StreamRequest,
     SubscribeItem,
     SubscribeRequest,
+    UnreadOperations,
     UnsubscribeRequest,
 )
 from arauto.codec.json_values import (
-    operation_from_json,
     payload_from_json,
     positions_from_json,
     serial_from_json,
+    unread_operation_from_json,
 )
 from arauto.model import Direction
 
@@ -135,19 +137,25 @@ def _stream(shape: shapes.Stream) -> StreamRequest:
 
 def _document_change(shape: shapes.DocumentChange) -> DocumentChangeRequest:
     check_count(len(shape.operations), "operations")
-    operations = [
-        operation_from_json(operation, f"operations[{index}]")
-        for index, operation in enumerate(shape.operations)
-    ]
+    size_bytes = sum(
+        memoryview(each.value).nbytes for each in shape.operations if isinstance(each.value, Raw)
+    )
     if_version = -1
     if not isinstance(shape.if_version, UnsetType):
         if_version = shape.if_version
         if if_version < 0:
             raise bad_field("if_version", "must not be negative")
+
+    def read() -> tuple[Operation, ...]:
+        return tuple(
+            unread_operation_from_json(operation, f"operations[{index}]")
+            for index, operation in enumerate(shape.operations)
+        )
+
     return DocumentChangeRequest(
         id=shape.id,
         channel=shape.channel,
-        operations=tuple(operations),
+        operations=UnreadOperations(size_bytes, read),
         if_version=if_version,
     )
 

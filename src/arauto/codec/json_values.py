@@ -15,6 +15,7 @@ from arauto.codec.checks import (
     check_operation_parts,
 )
 from arauto.codec.events import Operation
+from arauto.errors import ArautoError, Code
 from arauto.limits import JSON_DEPTH_MAX, VALUE_DEPTH_MAX
 from arauto.model import BINARY, JSON, TEXT, Serial
 
@@ -32,6 +33,7 @@ __all__ = [
     "positions_to_json",
     "serial_from_json",
     "serial_to_json",
+    "unread_operation_from_json",
     "value_from_json",
     "value_to_json",
 ]
@@ -116,6 +118,7 @@ def payload_to_json(payload: bytes, content_type: str) -> tuple[Any, Any, Any]:
     return UNSET, UNSET, payload
 
 
+_decode_any = msgspec.json.Decoder().decode
 _decode_raw = msgspec.json.Decoder(Raw).decode
 
 
@@ -193,6 +196,28 @@ def operation_from_json(shape: OperationShape, field: str) -> Operation:
         source="" if isinstance(source, UnsetType) else source,
         value=None if value is UNSET else value_from_json(value, f"{field}.value"),
     )
+
+
+def unread_operation_from_json(shape: OperationShape, field: str) -> Operation:
+    """As `operation_from_json`, of a shape whose value has not been parsed.
+
+    Raises:
+        ArautoError: BAD_FIELD, and BAD_ENVELOPE if the value is no JSON after all.
+    """
+    if isinstance(shape.value, Raw):
+        try:
+            value = _decode_any(shape.value)
+        except msgspec.ValidationError:
+            raise bad_field(f"{field}.value", "must be a number this protocol can carry") from None
+        except RecursionError:
+            raise ArautoError(Code.BAD_ENVELOPE, "must not be nested so deep") from None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            # The parser does not look into the strings of what it leaves raw.
+            raise ArautoError(
+                Code.BAD_ENVELOPE, "must be one JSON object and nothing else"
+            ) from None
+        shape = OperationShape(op=shape.op, path=shape.path, source=shape.source, value=value)
+    return operation_from_json(shape, field)
 
 
 def operation_to_json(operation: Operation, shape_type: type[_O]) -> _O:

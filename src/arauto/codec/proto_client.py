@@ -47,6 +47,7 @@ from arauto.codec.events import (
     SubscribeResult,
     UnsubscribeReply,
     UnsubscribeRequest,
+    operations_of,
 )
 from arauto.codec.numbers import EventType
 from arauto.codec.proto_values import (
@@ -129,7 +130,7 @@ def _encode_stream(request: StreamRequest) -> bytes:
 
 def _encode_document_change(request: DocumentChangeRequest) -> bytes:
     message = pb.DocumentChangeRequest(id=request.id, channel=request.channel)
-    for operation in request.operations:
+    for operation in operations_of(request):
         operation_to_proto(operation, message.operations.add())
     if request.if_version >= 0:
         message.if_version = request.if_version

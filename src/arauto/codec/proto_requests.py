@@ -18,6 +18,7 @@ from arauto.codec.events import (
     HistoryRequest,
     MarkReadRequest,
     OccupancyRequest,
+    Operation,
     Ping,
     Pong,
     PresenceRequest,
@@ -29,6 +30,7 @@ from arauto.codec.events import (
     StreamRequest,
     SubscribeItem,
     SubscribeRequest,
+    UnreadOperations,
     UnsubscribeRequest,
 )
 from arauto.codec.numbers import EventType
@@ -203,14 +205,17 @@ def _document_change(payload: bytes) -> DocumentChangeRequest:
     message = pb.DocumentChangeRequest.FromString(payload)
     check_known(message, "payload")
     check_count(len(message.operations), "operations")
-    operations = [
-        operation_from_proto(operation, f"operations[{index}]", strict=True)
-        for index, operation in enumerate(message.operations)
-    ]
+
+    def read() -> tuple[Operation, ...]:
+        return tuple(
+            operation_from_proto(operation, f"operations[{index}]", strict=True)
+            for index, operation in enumerate(message.operations)
+        )
+
     return DocumentChangeRequest(
         id=message.id,
         channel=message.channel,
-        operations=tuple(operations),
+        operations=UnreadOperations(len(payload), read),
         if_version=message.if_version if message.HasField("if_version") else -1,
     )
 

@@ -8,6 +8,8 @@ from arauto.codec.events import (
     DocumentChangeRequest,
     DocumentGetReply,
     DocumentGetRequest,
+    Operation,
+    operations_of,
 )
 from arauto.errors import ArautoError, Code
 from arauto.features.document.channel import DocumentChannel
@@ -50,18 +52,30 @@ def _get(session: "Session", channel: Channel, request: DocumentGetRequest) -> N
 def handle_document_change(
     session: "Session", request: DocumentChangeRequest
 ) -> Coroutine[Any, Any, None] | None:
+    # The right comes before the work: reading the values is most of it.
     channel = writable(session, request.channel)
+    if channel is not None:
+        _document(channel)
+    operations = operations_of(request)
     if channel is None:
-        return _change_later(session, request)
-    _change(session, channel, request)
+        return _change_later(session, request, operations)
+    _change(session, channel, request, operations)
     return None
 
 
-async def _change_later(session: "Session", request: DocumentChangeRequest) -> None:
-    _change(session, await open_writable(session, request.channel), request)
+async def _change_later(
+    session: "Session", request: DocumentChangeRequest, operations: tuple[Operation, ...]
+) -> None:
+    channel = await open_writable(session, request.channel)
+    _change(session, channel, request, operations)
 
 
-def _change(session: "Session", channel: Channel, request: DocumentChangeRequest) -> None:
+def _change(
+    session: "Session",
+    channel: Channel,
+    request: DocumentChangeRequest,
+    operations: tuple[Operation, ...],
+) -> None:
     def reply(version: int, error: ArautoError | None) -> None:
         if session.has_ended():
             return
@@ -74,7 +88,7 @@ def _change(session: "Session", channel: Channel, request: DocumentChangeRequest
 
     document = _document(channel)
     session.hub.admit_publish(0)
-    document.change(request.operations, request.if_version, session.sender, reply)
+    document.change(operations, request.if_version, session.sender, reply)
 
 
 def _document(channel: Channel) -> DocumentChannel:

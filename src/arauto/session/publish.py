@@ -60,6 +60,8 @@ def handle_publish(session: "Session", request: PublishRequest) -> Coroutine[Any
             _publish(session, channel, item, reply)
         except ArautoError as error:
             _refuse(session, error, item.channel, reply)
+            if session.has_ended():
+                break  # one refusal too many: what else it asked for is no more work
     return None
 
 
@@ -77,6 +79,8 @@ async def _publish_rest(
             _publish(session, channel, item, reply)
         except ArautoError as error:
             _refuse(session, error, item.channel, reply)
+            if session.has_ended():
+                return
 
 
 def _target(session: "Session", name: str) -> Channel | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from arauto.codec.events import DocumentChangeRequest, Operation
+from arauto.codec.events import DocumentChangeRequest, Operation, operations_of
 from arauto.codec.json import JsonCodec
 from arauto.errors import ArautoError
 from arauto.features.document.patch import Document, apply
@@ -47,7 +47,7 @@ def _operations(patch: list[dict[str, Any]]) -> tuple[Operation, ...]:
     text = json.dumps({"event": "document_change", "channel": "doc:x", "operations": patch})
     request = JsonCodec().decode_request(text.encode())
     assert isinstance(request, DocumentChangeRequest)
-    return request.operations
+    return operations_of(request)
 
 
 def test_the_whole_suite_is_here() -> None:

@@ -18,6 +18,7 @@ from arauto.codec.events import (
     Operation,
     SubscribeRequest,
     UnsubscribeReply,
+    operations_of,
 )
 from arauto.errors import ArautoError, Code
 from arauto.features.document import patch as engine
@@ -56,7 +57,7 @@ class Documents:
 
     def on_change(self, peer: Peer, request: DocumentChangeRequest) -> None:
         try:
-            update = self.change(*request.operations)
+            update = self.change(*operations_of(request))
         except ArautoError as error:
             peer.send(ErrorEvent(id=request.id, code=int(error.code), message=error.message))
             return

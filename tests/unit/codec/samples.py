@@ -2,10 +2,22 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from arauto.codec import events as ev
+from arauto.codec.base import Codec
 from arauto.model import JSON, TEXT, Direction, Grant, Grants, Member, Message, Serial
 
-__all__ = ["EVENTS", "REQUESTS"]
+__all__ = ["EVENTS", "REQUESTS", "decode_whole"]
+
+
+def decode_whole(codec: Codec, data: bytes) -> ev.Request:
+    """Decode a request, and the values that a server reads later."""
+    request = codec.decode_request(data)
+    if isinstance(request, ev.DocumentChangeRequest):
+        return msgspec.structs.replace(request, operations=ev.operations_of(request))
+    return request
+
 
 EPOCH = 0x0190F3A2B4C5D6E7
 HERE = Serial(EPOCH, 12)

@@ -8,6 +8,7 @@ import pytest
 from arauto.codec.events import DocumentChangeRequest, Operation
 from arauto.codec.json import JsonCodec
 from arauto.errors import ArautoError, Code
+from tests.unit.codec.samples import decode_whole
 
 CODEC = JsonCodec()
 
@@ -223,7 +224,7 @@ FIELDS: dict[str, tuple[bytes, str]] = {
 
 def refusal(data: bytes) -> ArautoError:
     with pytest.raises(ArautoError) as caught:
-        CODEC.decode_request(data)
+        decode_whole(CODEC, data)
     error = caught.value
     assert SECRET not in str(error)
     assert len(str(error)) < 200
@@ -255,7 +256,7 @@ def test_a_batch_takes_a_thousand_items_and_no_more(event: str, list_name: str, 
     other = (
         {"channel": "doc:a"} if event in ("document_change", "mark_notification_as_read") else {}
     )
-    CODEC.decode_request(request(event, **other, **{list_name: [item] * 1000}))
+    decode_whole(CODEC, request(event, **other, **{list_name: [item] * 1000}))
     error = refusal(request(event, **other, **{list_name: [item] * 1001}))
     assert (error.code, error.field) == (Code.BATCH_TOO_LARGE, list_name)
 
@@ -330,6 +331,6 @@ def test_a_client_ignores_fields_it_does_not_know() -> None:
 
 def test_surplus_members_of_an_operation_are_ignored_as_rfc_6902_wants() -> None:
     data = change({"op": "remove", "path": "/a", "value": 1, "from": "/b", "note": "x"})
-    request = CODEC.decode_request(data)
+    request = decode_whole(CODEC, data)
     assert isinstance(request, DocumentChangeRequest)
     assert request.operations == (Operation(op="remove", path="/a"),)

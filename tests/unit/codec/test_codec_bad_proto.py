@@ -10,6 +10,7 @@ from arauto.codec import arauto_pb2 as pb
 from arauto.codec.numbers import EventType
 from arauto.codec.proto import ProtoCodec
 from arauto.errors import ArautoError, Code
+from tests.unit.codec.samples import decode_whole
 
 CODEC = ProtoCodec()
 
@@ -220,7 +221,7 @@ FIELDS: dict[str, tuple[bytes, str]] = {
 
 def refusal(data: bytes) -> ArautoError:
     with pytest.raises(ArautoError) as caught:
-        CODEC.decode_request(data)
+        decode_whole(CODEC, data)
     error = caught.value
     assert SECRET not in str(error)
     assert len(str(error)) < 200
@@ -272,7 +273,7 @@ def test_a_bad_field_is_refused_and_named(data: bytes, field: str) -> None:
 def test_a_batch_takes_a_thousand_items_and_no_more(
     event: EventType, list_name: str, make: Callable[[int], ProtoMessage]
 ) -> None:
-    CODEC.decode_request(envelope(event, make(1000)))
+    decode_whole(CODEC, envelope(event, make(1000)))
     error = refusal(envelope(event, make(1001)))
     assert (error.code, error.field) == (Code.BATCH_TOO_LARGE, list_name)
 

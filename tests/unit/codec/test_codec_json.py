@@ -1,6 +1,7 @@
 """The JSON flavour's own ways: embedded payloads and what attackers try with them, document values."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from arauto.codec.json_values import _is_shallow
 from arauto.errors import ArautoError, Code
 from arauto.limits import JSON_DEPTH_MAX
 from arauto.model import JSON, TEXT, Message
+from tests.unit.codec.samples import decode_whole
 from tests.unit.codec.strategies import contents, json_bytes, values
 
 CODEC = JsonCodec()
@@ -230,9 +232,10 @@ def test_counting_depth_takes_no_time_on_hostile_data() -> None:
 
 
 def change(value: str) -> Any:
-    request = CODEC.decode_request(
+    request = decode_whole(
+        CODEC,
         b'{"event":"document_change","channel":"doc:a","operations":'
-        b'[{"op":"add","path":"/a","value":' + value.encode() + b"}]}"
+        b'[{"op":"add","path":"/a","value":' + value.encode() + b"}]}",
     )
     assert isinstance(request, DocumentChangeRequest)
     return request.operations[0].value
@@ -297,7 +300,7 @@ def test_what_a_server_would_refuse_is_refused_before_it_is_sent() -> None:
 
 @given(st.binary(max_size=80))
 def test_no_bytes_make_the_decoders_raise_anything_else(data: bytes) -> None:
-    for decode in (CODEC.decode_request, CODEC.decode_event):
+    for decode in (partial(decode_whole, CODEC), CODEC.decode_event):
         result: Request | Event | None = None
         try:
             result = decode(data)

@@ -10,7 +10,7 @@ from arauto.codec.events import Event, Request
 from arauto.codec.json import JsonCodec
 from arauto.codec.proto import ProtoCodec
 from arauto.codec.sse import SseCodec
-from tests.unit.codec.samples import EVENTS, REQUESTS
+from tests.unit.codec.samples import EVENTS, REQUESTS, decode_whole
 from tests.vectors import generate
 
 PROTO, JSON, SSE = ProtoCodec(), JsonCodec(), SseCodec()
@@ -38,8 +38,8 @@ def test_there_is_a_vector_of_every_record() -> None:
 @pytest.mark.parametrize("vector", read("requests"), ids=names(read("requests")))
 def test_a_request_vector_reads_and_writes(vector: dict[str, Any]) -> None:
     request = REQUESTS[vector["name"]]
-    assert PROTO.decode_request(bytes.fromhex(vector["proto"])) == request
-    assert JSON.decode_request(vector["json"].encode()) == request
+    assert decode_whole(PROTO, bytes.fromhex(vector["proto"])) == request
+    assert decode_whole(JSON, vector["json"].encode()) == request
     assert PROTO.encode_request(request).hex() == vector["proto"]
     assert JSON.encode_request(request).decode() == vector["json"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from arauto.codec.events import DocumentChangeRequest, DocumentUpdated, Operation
+from arauto.codec.events import DocumentChangeRequest, DocumentUpdated, Operation, operations_of
 from arauto.codec.json import JsonCodec
 from arauto.features.document.patch import Document, apply
 from arauto.features.document.value import LIMITS
@@ -53,7 +53,7 @@ def test_the_messages_on_the_page_are_valid() -> None:
     assert isinstance(request, DocumentChangeRequest)
     assert isinstance(event, DocumentUpdated)
     document = Document({"title": "Draft", "tags": []})
-    assert apply(document, request.operations).operations == event.operations
+    assert apply(document, operations_of(request)).operations == event.operations
     assert document.value == {"title": "Final", "tags": ["done"]}
 
 

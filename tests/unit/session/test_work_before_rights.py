@@ -1,0 +1,91 @@
+"""Nobody makes the node work for what they may not do: rights come before the work, counted in steps."""
+
+from collections.abc import Callable
+
+import pytest
+
+from arauto.codec.base import Codec
+from arauto.codec.events import DocumentChangeReply, DocumentChangeRequest, ErrorEvent, Operation
+from arauto.codec.json import JsonCodec
+from arauto.codec.proto import ProtoCodec
+from arauto.errors import Code
+from arauto.session.environment import SessionLimits
+from arauto.settings import HubSettings, Quotas, Rules
+from tests.unit.hub.test_costs import count_steps
+from tests.unit.session.conftest import MakeDesk
+from tests.unit.session.desk import OPEN, Client, publish
+
+FREE = Quotas(session_messages_per_s=0)
+flavours = pytest.mark.parametrize("codec", [ProtoCodec(), JsonCodec()], ids=["proto", "json"])
+
+
+def change(channel: str, values: int) -> DocumentChangeRequest:
+    value = {f"k{n}": n for n in range(values)}
+    return DocumentChangeRequest(
+        id=1, channel=channel, operations=(Operation(op="add", path="/a", value=value),)
+    )
+
+
+def receiving(client: Client, codec: Codec, request: DocumentChangeRequest) -> Callable[[], object]:
+    data = codec.encode_request(request)
+    client.session._decode = codec.decode_request
+    return lambda: client.session.receive(data)
+
+
+@flavours
+async def test_a_denied_change_costs_the_same_whatever_its_values(
+    make_desk: MakeDesk, codec: Codec
+) -> None:
+    desk = make_desk(rules=Rules(), settings=HubSettings(default_public=True, quotas=FREE))
+    client = await desk.connect()
+    small = count_steps(receiving(client, codec, change("doc:1", 1)))
+    large = count_steps(receiving(client, codec, change("doc:1", 5_000)))
+    await desk.settle()
+    assert client.take(ErrorEvent).code == Code.PUBLISH_DENIED
+    assert client.take(ErrorEvent).code == Code.PUBLISH_DENIED
+    assert large <= small * 1.5
+
+
+@flavours
+async def test_a_change_of_what_is_no_document_costs_the_same_whatever_its_values(
+    make_desk: MakeDesk, codec: Codec
+) -> None:
+    desk = make_desk(rules=OPEN, settings=HubSettings(default_public=True, quotas=FREE))
+    client = await desk.connect()
+    await client.subscribe("room:1")
+    small = count_steps(receiving(client, codec, change("room:1", 1)))
+    large = count_steps(receiving(client, codec, change("room:1", 5_000)))
+    await desk.settle()
+    assert client.take(ErrorEvent).code == Code.WRONG_CHANNEL_TYPE
+    assert large <= small * 1.5
+
+
+async def test_a_batch_ends_with_the_session_that_its_refusals_ended(make_desk: MakeDesk) -> None:
+    settings = HubSettings(default_public=True, quotas=FREE)
+    desk = make_desk(rules=Rules(), settings=settings, limits=SessionLimits(errors_max=3))
+    client = await desk.connect()
+    client.send(publish("room:1", *[b"x"] * 1_000, id=1))
+    assert client.closed_with is Code.TOO_MANY_ERRORS
+    assert client.session.hub.counters.refused == {int(Code.PUBLISH_DENIED): 4}
+
+
+@flavours
+async def test_bad_values_are_named_to_whom_may_send_them(
+    make_desk: MakeDesk, codec: Codec
+) -> None:
+    desk = make_desk(rules=OPEN)
+    client = await desk.connect()
+    request = change("doc:1", 3)
+    good = codec.encode_request(request)
+    client.session._decode = codec.decode_request
+    bad = (
+        good.replace(b'"k1"', b'"\\ud800"')
+        if codec.name.endswith("json")
+        else good.replace(b"k1", b"k0")
+    )
+    client.session.receive(bad)
+    await desk.settle()
+    assert client.take(ErrorEvent).code in (Code.BAD_FIELD, Code.BAD_ENVELOPE)
+    client.session.receive(good)
+    await desk.settle()
+    assert client.take(DocumentChangeReply).version == 1

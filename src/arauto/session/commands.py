@@ -36,14 +36,9 @@ from arauto.session.subscribe import handle_subscribe, handle_unsubscribe, reche
 if TYPE_CHECKING:
     from arauto.session.session import Session
 
-__all__ = ["HANDLERS", "is_heartbeat", "recheck_subscriptions"]
+__all__ = ["HANDLERS", "recheck_subscriptions"]
 
 Work = Coroutine[Any, Any, None]
-
-
-def is_heartbeat(request: Request) -> bool:
-    """Whether the request is free of the rate limit."""
-    return type(request) is Pong or type(request) is Ping
 
 
 def handle_ping(session: "Session", request: Ping) -> None:

@@ -9,6 +9,7 @@ from arauto.codec.events import (
     DocumentGetReply,
     DocumentGetRequest,
     Operation,
+    UnreadOperations,
     operations_of,
 )
 from arauto.errors import ArautoError, Code
@@ -16,6 +17,7 @@ from arauto.features.document.channel import DocumentChannel
 from arauto.features.document.value import Value
 from arauto.hub.channel import Channel
 from arauto.session.access import open_readable, open_writable, readable, writable
+from arauto.session.cost import bytes_cost, charge, document_cost
 
 if TYPE_CHECKING:
     from arauto.session.session import Session
@@ -46,7 +48,9 @@ def _get(session: "Session", channel: Channel, request: DocumentGetRequest) -> N
                 )
             )
 
-    _document(channel).get(reply)
+    document = _document(channel)
+    charge(session, bytes_cost(document.size_bytes))
+    document.get(reply)
 
 
 def handle_document_change(
@@ -56,6 +60,8 @@ def handle_document_change(
     channel = writable(session, request.channel)
     if channel is not None:
         _document(channel)
+    if isinstance(request.operations, UnreadOperations):
+        charge(session, document_cost(request.operations.size_bytes))
     operations = operations_of(request)
     if channel is None:
         return _change_later(session, request, operations)

@@ -10,6 +10,7 @@ from arauto.features.presence import PresenceFeature
 from arauto.hub.channel import Channel
 from arauto.hub.history import HistoryPage, read_history
 from arauto.session.access import open_readable, readable
+from arauto.session.cost import bytes_cost
 
 if TYPE_CHECKING:
     from arauto.session.session import Session
@@ -97,6 +98,7 @@ async def _history(session: "Session", request: HistoryRequest) -> None:
     finally:
         session.history_requests -= 1
     if not session.has_ended():
+        session.bucket.owe(bytes_cost(sum(len(message.payload) for message in page.messages)))
         session.send(
             HistoryReply(
                 id=request.id,

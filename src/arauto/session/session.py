@@ -29,6 +29,7 @@ from arauto.hub.subscriber import Subscriber
 from arauto.model import JSON, Identity, Serial
 from arauto.session import commands
 from arauto.session.connection import Connection, EndedConnection
+from arauto.session.cost import LARGE_BYTES, bytes_cost, rate_error, request_cost
 from arauto.session.environment import SessionEnvironment
 from arauto.session.greeter import Greeter
 from arauto.session.greeting import auth_reply, session_info
@@ -54,7 +55,6 @@ class Session:
     """Implements `HubSession`."""
 
     __slots__ = (
-        "_bucket",
         "_counters",
         "_decode",
         "_greeter",
@@ -64,6 +64,7 @@ class Session:
         "_seen_s",
         "_started",
         "auth_by_s",
+        "bucket",
         "connection",
         "env",
         "errors",
@@ -126,7 +127,7 @@ class Session:
         self.restorable = Restorable(self)
         self._now_s = env.hub.clock.monotonic_s
         now_s = self._now_s()
-        self._bucket = TokenBucket(hub.quotas.session_messages_per_s, now_s)
+        self.bucket = TokenBucket(hub.quotas.session_messages_per_s, now_s)
         self._seen_s = now_s
         self._pinged_s = 0.0
         self._started = False
@@ -259,24 +260,33 @@ class Session:
         """Take one whole message from the client."""
         counters = self._counters
         counters.messages_in += 1
-        counters.bytes_in += len(data)
+        size_bytes = len(data)
+        counters.bytes_in += size_bytes
         now_s = self._seen_s = self._now_s()
+        bucket = self.bucket
+        if size_bytes >= LARGE_BYTES and bucket.lacks(now_s):
+            self.refuse(rate_error(self.hub.quotas), self.outbox.format.codec.request_id(data))
+            return
         try:
             request = self._decode(data)
         except ArautoError as error:
-            if self._bucket.take(now_s):
+            if bucket.take(now_s, 1 + bytes_cost(size_bytes)):
                 self.refuse(error, self.outbox.format.codec.request_id(data))
             else:
-                self.note_refusal(self._rate_error(), "")
+                self.note_refusal(rate_error(self.hub.quotas), "")
             return
-        bucket = self._bucket
-        if (
-            bucket.rate_per_s
-            and (type(request) is PublishRequest or not commands.is_heartbeat(request))
-            and not bucket.take(now_s)
-        ):
-            self.refuse(self._rate_error(), getattr(request, "id", 0), request)
-        elif self._queue is not None:
+        if bucket.rate_per_s:
+            # Most of what comes costs one; the same as `request_cost`, on the shortest way.
+            is_small = (
+                type(request) is PublishRequest
+                and size_bytes < LARGE_BYTES
+                and len(request.items) == 1
+            )
+            cost = 1 if is_small else request_cost(request, size_bytes)
+            if cost and not bucket.take(now_s, cost):
+                self.refuse(rate_error(self.hub.quotas), getattr(request, "id", 0), request)
+                return
+        if self._queue is not None:
             self._queue.append(request)
         elif type(request) is not PublishRequest:
             self.handle(request)
@@ -333,10 +343,6 @@ class Session:
     def _held(self) -> deque[Request]:
         assert self._queue is not None
         return self._queue
-
-    def _rate_error(self) -> ArautoError:
-        rate = self.hub.quotas.session_messages_per_s
-        return ArautoError(Code.RATE_LIMITED, f"a session may send {rate} requests per second")
 
     # --- sending -----------------------------------------------------------------------------------
 
@@ -419,7 +425,7 @@ class Session:
         """End the subscriptions that settings or identity no longer allow."""
         if self.has_ended():
             return
-        self._bucket.set_rate(self.hub.quotas.session_messages_per_s)
+        self.bucket.set_rate(self.hub.quotas.session_messages_per_s)
         self._look_within(min(self._renew_deadline() or inf, max(self._expires_in_s(), 0.001)))
         commands.recheck_subscriptions(self)
 

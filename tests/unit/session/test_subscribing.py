@@ -258,7 +258,7 @@ async def test_a_large_replay_is_not_sent_to_someone_who_may_never_read_it(
     make_desk: MakeDesk,
 ) -> None:
     """What waits for one connection is bounded in bytes, replays included (T14)."""
-    quotas = Quotas(message_bytes_max=100_000)
+    quotas = Quotas(message_bytes_max=100_000, session_messages_per_s=0)
     desk = make_desk(settings=HubSettings(default_public=True, quotas=quotas))
     publisher, reader = await desk.connect(), await desk.connect()
     place = (await reader.subscribe("big")).results[0].serial

@@ -93,7 +93,7 @@ async def test_a_channel_that_opens_while_a_pattern_is_prepared_is_covered_and_r
 
 async def test_greetings_wait_for_a_client_that_does_not_read() -> None:
     """Seen: a request of 60 bytes brought 92 MB into memory."""
-    desk = Desk(rules=RETAINING)
+    desk = Desk(rules=RETAINING, settings=BUSY)
     await fill(desk, 400, b"x" * 10_000)
     client = await desk.connect(send_buffer_bytes=1_000_000)
     written = 0

@@ -116,6 +116,11 @@ class DocumentChannel(Channel):
         return self._document.confirmed_version
 
     @property
+    def size_bytes(self) -> int:
+        """An estimate of the document's size, from above."""
+        return self._document.size_bytes
+
+    @property
     def opens_at_once(self) -> bool:
         return False
 

@@ -33,7 +33,12 @@ def hub_limits(config: Config) -> HubLimits:
 def pools(config: Config) -> Pools:
     """What all hubs together may hold in memory, in bytes."""
     limits = config.limits
-    return Pools(live_history=Pool(limits.live_history_bytes_max))
+    return Pools(
+        live_history=Pool(limits.live_history_bytes_max),
+        retained=Pool(limits.retained_bytes_max, leaves_room=True),
+        backlogs=Pool(limits.backlogs_bytes_max, leaves_room=True),
+        documents=Pool(limits.documents_bytes_max, leaves_room=True),
+    )
 
 
 def stranger_limits(config: Config) -> StrangerLimits:

@@ -67,6 +67,7 @@ class Code(IntEnum):
     DOCUMENT_TOO_LARGE = 3008  # the change would make the document too large or too deep
     TOO_MANY_MATCHES = 3009  # the pattern matches more channels than can be listed
     TOO_MANY_HUBS = 3010  # strangers have made up too many hubs, on this node or from this address
+    DOCUMENTS_FULL = 3011  # the open documents of the hub, or of the node, take too much memory
 
     # 4xxx: the connection ends; reconnecting is right
     GOING_AWAY = 4000  # the node is shutting down or draining
@@ -122,6 +123,7 @@ _RETRYABLE = frozenset(
         Code.HUB_RATE_LIMITED,
         Code.TOO_MANY_PENDING,
         Code.TOO_MANY_HUBS,
+        Code.DOCUMENTS_FULL,
         Code.STORAGE_FAILED,
         Code.STORAGE_FULL,
         Code.STORAGE_UNAVAILABLE,

@@ -463,6 +463,9 @@ class Node:
                 len(hub.sessions),
                 hub.subscription_count,
                 hub.holdings.live_history.used_bytes,
+                hub.holdings.retained.used_bytes,
+                hub.holdings.backlogs.used_bytes,
+                hub.holdings.documents.used_bytes,
             )
             for hub in self.directory.hubs.values()
         )

@@ -98,6 +98,12 @@ class Quotas(_Setting, frozen=True, kw_only=True):
     """Requests per second from one session; large ones count as several, heartbeats are free."""
     live_history_bytes_max: _Bytes = 268_435_456
     """Memory that the live history of all channels takes together; then the oldest messages of the hub go."""
+    retained_bytes_max: _Bytes = 268_435_456
+    """Memory that retained messages take together; a message beyond it is delivered and not retained."""
+    backlogs_bytes_max: _Bytes = 268_435_456
+    """Memory that what waits for slow readers takes together; whoever wants more is treated as full."""
+    documents_bytes_max: _Bytes = 268_435_456
+    """Memory that open documents take together; opening and growing beyond it are refused."""
 
 
 class AuthProvider(_Setting, frozen=True, kw_only=True):

@@ -23,11 +23,13 @@ class RevokedUsers:
     async def load(self) -> None:
         """Take up what earlier runs wrote down, oldest first."""
         found = []
-        for key, value in await self._kv.scan(_PLACE, "", _USERS_MAX):
-            hub, _, user = key.partition(":")
-            # What cannot be read was revoked all the same: until now.
-            at_ms = int(value) if value is not None and value.isdigit() else self._clock.wall_ms()
-            found.append((at_ms, hub, user))
+        async for page in self._kv.scan(_PLACE, "", _USERS_MAX):
+            for key, value in page:
+                hub, _, user = key.partition(":")
+                # What cannot be read was revoked all the same: until now.
+                is_whole = value is not None and value.isdigit()
+                at_ms = int(value or 0) if is_whole else self._clock.wall_ms()
+                found.append((at_ms, hub, user))
         for at_ms, hub, user in sorted(found):
             self._revocations.remember_user(hub, user, at_ms)
 

@@ -158,3 +158,12 @@ class LimitsConfig(Section, frozen=True):
     live_history_bytes_max: MemoryBytes = 1_073_741_824
     """Memory that live history takes over all hubs; 0 = no limit. Then the oldest messages of the hub
     that holds the most go."""
+    retained_bytes_max: MemoryBytes = 1_073_741_824
+    """Memory that retained messages take over all hubs; 0 = no limit. No hub gets more of it than it
+    leaves to the others, so at most half."""
+    backlogs_bytes_max: MemoryBytes = 1_073_741_824
+    """Memory that what waits for slow readers takes over all hubs; 0 = no limit. No hub gets more of it
+    than it leaves to the others, so at most half."""
+    documents_bytes_max: MemoryBytes = 1_073_741_824
+    """Memory that open documents take over all hubs; 0 = no limit. No hub gets more of it than it leaves
+    to the others, so at most half."""

@@ -1,16 +1,17 @@
 """What waits for a connection that does not keep up, and what has to go when it becomes too much.
 
-Bounded in bytes. What a channel's policy allows to drop is kept message by message, in lines of its own:
-those that a later one of the same key has superseded, and all of them by age. So making room costs what
-goes, never a walk over what stays, however many readers stand still. Whatever is dropped leaves a gap
-marker that reaches the client before the channel's next message. Neighbour: `outbox.py`, which has one
-of these only while its connection is behind.
+Bounded in bytes, each by itself and all of a hub, and of the node, in sum. What a channel's policy allows
+to drop is kept message by message, in lines of its own: those that a later one of the same key has
+superseded, and all of them by age. So making room costs what goes, never a walk over what stays, however
+many readers stand still. Whatever is dropped leaves a gap marker that reaches the client before the
+channel's next message. Neighbour: `outbox.py`, which has one of these only while its connection is behind.
 """
 
 from collections import deque
 
 from arauto.codec.events import Gap
 from arauto.hub.fanout import Format, Item, Lane
+from arauto.hub.share import Share
 from arauto.model import Message, Serial, SlowPolicy
 from arauto.telemetry.counters import Counters
 
@@ -18,6 +19,11 @@ __all__ = ["Backlog"]
 
 #: What a gap marker counts beside its channel's name; a reader of a pattern may be owed very many.
 _GAP_BYTES = 64
+#: What an entry takes in memory beside its bytes; counts in the sum only.
+_ENTRY_BYTES = 256
+#: So much may wait for every connection, whatever waits for others: who pauses for a moment must not pay
+#: for those that stand still.
+_FLOOR_BYTES = 4_096
 #: A line is swept when it has this many more entries than twice those that still wait.
 _SWEEP_LEN = 64
 
@@ -91,17 +97,24 @@ class Backlog:
 
     __slots__ = (
         "_by_age",
+        "_counters",
         "_gaps",
+        "_held_bytes",
         "_latest",
         "_len",
         "_limit_bytes",
         "_line",
+        "_memory",
         "_superseded",
         "size_bytes",
     )
 
-    def __init__(self, format: Format, counters: Counters, limit_bytes: int) -> None:
+    def __init__(self, format: Format, counters: Counters, limit_bytes: int, memory: Share) -> None:
         self._limit_bytes = limit_bytes
+        self._counters = counters
+        self._memory = memory
+        self._held_bytes = 0
+        """What was counted in `memory`."""
         self._gaps = _Gaps(format, counters)
         self._line: deque[_Entry] = deque()
         """All, in the order they are sent in."""
@@ -147,11 +160,19 @@ class Backlog:
             pieces.append(data)
             taken_bytes += len(data)
         self._sweep()
+        self._give_back()
         return b"".join(pieces)
 
     def take_markers(self) -> bytes:
         """The markers of channels of which nothing follows."""
-        return self._gaps.take_all()
+        markers = self._gaps.take_all()
+        self._give_back()
+        return markers
+
+    def close(self) -> None:
+        """The connection is over, and nothing waits for it any more."""
+        self._memory.give(self._held_bytes)
+        self._held_bytes = 0
 
     def _append(self, entry: _Entry) -> None:
         self._line.append(entry)
@@ -171,6 +192,8 @@ class Backlog:
         """Drop what may be dropped until the rest fits; whether it does."""
         if not self._is_full():
             return True
+        if self.size_bytes + self._gaps.size_bytes <= self._limit_bytes:
+            self._counters.backlogs_refused += 1
         newest = self._by_age[-1] if self._by_age else None
         if newest is not None and newest.message is not None and not newest.is_gone:
             # One that will never fit must not take the others with it.
@@ -186,7 +209,24 @@ class Backlog:
         return not self._is_full()
 
     def _is_full(self) -> bool:
-        return self.size_bytes + self._gaps.size_bytes > self._limit_bytes
+        """Whether too much waits here, or in the whole hub; counts what waits here by the way."""
+        waiting_bytes = self.size_bytes + self._gaps.size_bytes
+        held_bytes = waiting_bytes + _ENTRY_BYTES * self._len
+        memory = self._memory
+        memory.used_bytes += held_bytes - self._held_bytes
+        self._held_bytes = held_bytes
+        if waiting_bytes > self._limit_bytes:
+            return True
+        return (
+            memory.used_bytes > memory.granted_bytes
+            and held_bytes > _FLOOR_BYTES
+            and not memory.fits()
+        )
+
+    def _give_back(self) -> None:
+        held_bytes = self.size_bytes + self._gaps.size_bytes + _ENTRY_BYTES * self._len
+        self._memory.give(self._held_bytes - held_bytes)
+        self._held_bytes = held_bytes
 
     def _drop(self, entry: _Entry) -> None:
         message = entry.message

@@ -47,14 +47,14 @@ class Continuity:
 
     async def load(self) -> None:
         """Read the notes of earlier runs."""
-        found = await self._env.storage.kv.scan(self._hub, _PREFIX, _NOTES_MAX)
-        self._is_whole = len(found) < _NOTES_MAX
-        for key, value in found:
-            channel = key[len(_PREFIX) :]
-            if value is not None and value.isdigit():
-                self._epochs[channel] = int(value)
-            else:
-                self._unsure[channel] = None
+        async for page in self._env.storage.kv.scan(self._hub, _PREFIX, _NOTES_MAX):
+            for key, value in page:
+                channel = key[len(_PREFIX) :]
+                if value is not None and value.isdigit():
+                    self._epochs[channel] = int(value)
+                else:
+                    self._unsure[channel] = None
+        self._is_whole = len(self._epochs) + len(self._unsure) < _NOTES_MAX
 
     def may_know(self, channel: str) -> bool:
         """Whether there may be a note about the channel."""

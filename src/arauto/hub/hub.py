@@ -93,7 +93,7 @@ class Hub:
         """Held while settings are read again and applied."""
         self.counters = env.metrics.hub(name)
         self.holdings = Holdings(env.pools, self.quotas, self.counters)
-        self.retained = Retained(name, env, self.quotas.channels_max)
+        self.retained = Retained(name, env, self.quotas.channels_max, self.holdings.retained)
         self.continuity = Continuity(name, env)
         self.refusals = Refusals(name, self.counters, env.clock, env.storage.journal)
         self.attendance = Attendance(

@@ -2,7 +2,7 @@
 
 While the connection keeps up, a flush is one join and one write. When the transport says stop, items wait
 in a backlog (`backlog.py`) bounded in bytes, which makes room by the policies of the channels concerned;
-where it cannot, the connection ends.
+where it cannot, the connection ends. What waits for all slow readers of a hub is bounded in sum as well.
 """
 
 from contextlib import suppress
@@ -14,6 +14,7 @@ from arauto.codec.events import Event
 from arauto.errors import Code
 from arauto.hub.backlog import Backlog
 from arauto.hub.fanout import Format, Item, Turn
+from arauto.hub.share import Share
 from arauto.telemetry.counters import Counters
 
 __all__ = ["Outbox", "Sink"]
@@ -59,6 +60,7 @@ class Outbox:
         "_backlog",
         "_counters",
         "_limit_bytes",
+        "_memory",
         "_turn",
         "closed",
         "format",
@@ -69,13 +71,21 @@ class Outbox:
     )
 
     def __init__(
-        self, sink: Sink, format: Format, turn: Turn, counters: Counters, limit_bytes: int
+        self,
+        sink: Sink,
+        format: Format,
+        turn: Turn,
+        counters: Counters,
+        limit_bytes: int,
+        memory: Share,
     ) -> None:
         self.sink: Sink = sink
         self.format = format
         self._turn = turn
         self._counters = counters
         self._limit_bytes = limit_bytes
+        self._memory = memory
+        """Of the hub, for all its backlogs."""
         self.pending: list[Item] = []
         """This turn's items. Public for the fan-out's inner loop, which appends in place."""
         self._backlog: Backlog | None = None
@@ -152,7 +162,9 @@ class Outbox:
         self.closed = True
         self.is_clear = False
         self.pending = []
-        self._backlog = None
+        backlog, self._backlog = self._backlog, None
+        if backlog is not None:
+            backlog.close()
         self.sink = _NOWHERE
         self.write = _NOWHERE.write
 
@@ -168,7 +180,7 @@ class Outbox:
 
     def _enqueue(self, items: list[Item]) -> None:
         if self._backlog is None:
-            self._backlog = Backlog(self.format, self._counters, self._limit_bytes)
+            self._backlog = Backlog(self.format, self._counters, self._limit_bytes, self._memory)
         for item in items:
             if not self._backlog.add(item):
                 self._counters.slow_disconnects += 1

@@ -2,7 +2,11 @@
 
 Held in memory for every channel that has one, whether the channel is open or not, so that a pattern or
 topic subscriber gets them all; written behind to the key-value store, latest value only, about once a
-second, and read back when the hub opens. Bounded by the hub's channel quota.
+second, and read back when the hub opens.
+
+Bounded in number by the hub's channel quota, and in bytes by the hub's quota and the node's pool. A message
+that finds no room is not retained, and what its channel had before goes: nobody is ever greeted with an old
+message as if it were the last one.
 """
 
 import asyncio
@@ -14,6 +18,7 @@ import msgspec
 from arauto.clock import Timer
 from arauto.errors import StorageError
 from arauto.hub.name_index import NameIndex
+from arauto.hub.share import Share, size_of
 from arauto.model import Message
 
 if TYPE_CHECKING:
@@ -24,9 +29,11 @@ __all__ = ["Retained"]
 _PREFIX = "retained:"
 _FLUSH_S = 1.0
 _SWEEP_S = 10.0
+#: Messages looked at for one that finds no room, whether they have expired.
+_SWEEP_LEN = 250
 _MESSAGES_MAX = 100_000
 #: Changes written at a time: they share a commit, and others get their turn in between.
-_BATCH_LEN = 500
+_BATCH_LEN = 100
 
 _decoder = msgspec.msgpack.Decoder(Message)
 _encode = msgspec.msgpack.Encoder().encode
@@ -42,20 +49,30 @@ class Retained:
         "_flushing",
         "_hub",
         "_is_closed",
+        "_left_out",
         "_limit_len",
+        "_memory",
         "_messages",
         "_names",
+        "_sweep_after",
         "_swept_s",
         "_timer",
     )
 
-    def __init__(self, hub: str, env: "Environment", channels_max: int = 0) -> None:
+    def __init__(
+        self, hub: str, env: "Environment", channels_max: int = 0, memory: Share | None = None
+    ) -> None:
         self._hub = hub
         self._env = env
+        self._memory = memory if memory is not None else Share(env.pools.retained)
         self.set_limit(channels_max)
         self._is_closed = False
         self._swept_s = env.clock.monotonic_s()
+        self._sweep_after = ""
+        """Where the sweep under way goes on; "" = there is none."""
         self._messages: dict[str, Message] = {}
+        self._left_out: set[str] = set()
+        """Channels of which the store has a message that found no room here when the hub opened."""
         self._names = NameIndex()
         self._dirty: dict[str, None] = {}
         self._flushing = asyncio.Lock()
@@ -66,18 +83,20 @@ class Retained:
         return len(self._messages)
 
     async def load(self) -> None:
-        """Read back what earlier runs retained."""
-        found = await self._env.storage.kv.scan(self._hub, _PREFIX, _MESSAGES_MAX)
-        for index, (key, value) in enumerate(found):
-            if index % _BATCH_LEN == _BATCH_LEN - 1:
-                await asyncio.sleep(0)
-            channel = key[len(_PREFIX) :]
-            message = self._read(channel, value)
-            if message is None:
-                self._counters.retained_failures += 1
-            else:
-                self._messages[channel] = message
-                self._names.add(channel)
+        """Read back what earlier runs retained. What finds no room stays in the store until there is a later
+        one, or the hub opens again."""
+        async for page in self._env.storage.kv.scan(self._hub, _PREFIX, _MESSAGES_MAX):
+            for key, value in page:
+                channel = key[len(_PREFIX) :]
+                message = self._read(channel, value)
+                if message is None:
+                    self._counters.retained_failures += 1
+                elif self._memory.take(size_of(message)):
+                    self._messages[channel] = message
+                    self._names.add(channel)
+                else:
+                    self._counters.retained_refused += 1
+                    self._left_out.add(channel)
 
     def _read(self, channel: str, value: bytes | None) -> Message | None:
         """A stored message; None if it is damaged, of another form, or not of this place: it will be
@@ -100,21 +119,33 @@ class Retained:
         return None
 
     def set(self, message: Message) -> None:
-        """Retain a message in place of its channel's last one; an empty payload clears it."""
+        """Retain a message in place of its channel's last one; an empty payload clears it, and so does a
+        message for which there is no room."""
+        channel = message.channel
         if not message.payload:
-            self.remove(message.channel)
+            self.remove(channel)
             return
-        if message.channel not in self._messages:
-            if not self._has_room():
+        if not self._take_room(message):
+            # Those that expired make room.
+            self._sweep()
+            if not self._take_room(message):
                 self._counters.retained_refused += 1
+                self.remove(channel)
                 return
-            self._names.add(message.channel)
-        self._messages[message.channel] = message
-        self._mark(message.channel)
+        if channel not in self._messages:
+            self._names.add(channel)
+            self._left_out.discard(channel)
+        self._messages[channel] = message
+        self._mark(channel)
 
     def remove(self, channel: str) -> None:
-        if self._messages.pop(channel, None) is not None:
+        message = self._messages.pop(channel, None)
+        if message is not None:
+            self._memory.give(size_of(message))
             self._names.discard(channel)
+            self._mark(channel)
+        elif channel in self._left_out:
+            self._left_out.remove(channel)
             self._mark(channel)
 
     def page(self, pattern: str, after: str, scan_len: int) -> tuple[list[Message], str]:
@@ -161,16 +192,32 @@ class Retained:
             return 0
         return max(0.001, (message.expires_ms - self._env.clock.wall_ms()) / 1000)
 
-    def _has_room(self) -> bool:
-        if len(self._messages) < self._limit_len:
-            return True
-        # Those that expired make room, but looking for them is not worth it with every message.
-        now_s = self._env.clock.monotonic_s()
-        if now_s - self._swept_s >= _SWEEP_S:
+    def _take_room(self, message: Message) -> bool:
+        """Count a message that is about to be retained; whether there is room for it."""
+        before = self._messages.get(message.channel)
+        if before is None:
+            others_len = len(self._messages) + len(self._left_out)
+            is_new = message.channel not in self._left_out
+            return others_len < self._limit_len + (not is_new) and self._memory.take(
+                size_of(message)
+            )
+        grown_bytes = size_of(message) - size_of(before)
+        if grown_bytes > 0:
+            return self._memory.take(grown_bytes)
+        self._memory.give(-grown_bytes)
+        return True
+
+    def _sweep(self) -> None:
+        """Look at the next few, and let go of those that expired. Once all were looked at, it is not worth it
+        for a while."""
+        if not self._sweep_after:
+            now_s = self._env.clock.monotonic_s()
+            if now_s - self._swept_s < _SWEEP_S:
+                return
             self._swept_s = now_s
-            for channel in [c for c, m in self._messages.items() if not self._live(m)]:
-                self.remove(channel)
-        return len(self._messages) < self._limit_len
+        names, self._sweep_after = self._names.page("*", self._sweep_after, _SWEEP_LEN)
+        for name in names:
+            self.get(name)
 
     def _mark(self, channel: str) -> None:
         self._dirty[channel] = None

@@ -2,8 +2,8 @@
 
 A hub's `Share` is counted on the way of every message, so that costs one addition and one comparison: what
 is used against what was granted. The node's `Pool` grants in steps, and is asked only when a step is used
-up. What to do when nothing more is granted is the owner's policy. Neighbour: `live_memory.py`, the share
-that makes room by itself.
+up. What to do when nothing more is granted is the owner's policy. Neighbours: `live_memory.py`, the share
+that makes room by itself; `holdings.py`, all shares of a hub.
 """
 
 from mypy_extensions import mypyc_attr
@@ -19,6 +19,7 @@ _HEADER_BYTES = 128
 #: A pool grants so much more than is used, and takes back what exceeds twice as much.
 _STEP_BYTES = 8_192
 _UNLIMITED = 1 << 62
+_CLOSED = -1
 
 
 def size_of(message: Message) -> int:
@@ -32,12 +33,17 @@ def size_of(message: Message) -> int:
 
 
 class Pool:
-    """What all hubs of a node may hold of one kind; 0 = no limit."""
+    """What all hubs of a node may hold of one kind; 0 = no limit.
 
-    __slots__ = ("granted_bytes", "limit_bytes", "shares")
+    Where what is held cannot simply be taken from who holds the most, the pool `leaves_room`: no hub is
+    granted more than it leaves to all others. So one hub alone never uses it up.
+    """
 
-    def __init__(self, limit_bytes: int = 0) -> None:
+    __slots__ = ("granted_bytes", "leaves_room", "limit_bytes", "shares")
+
+    def __init__(self, limit_bytes: int = 0, *, leaves_room: bool = False) -> None:
         self.limit_bytes = limit_bytes or _UNLIMITED
+        self.leaves_room = leaves_room
         self.granted_bytes = 0
         self.shares: dict[Share, None] = {}
         """Those that were granted something."""
@@ -67,6 +73,8 @@ class Share:
 
     def set_limit(self, limit_bytes: int) -> None:
         """Change the hub's quota live; 0 = none."""
+        if self._limit_bytes == _CLOSED:
+            return
         self._limit_bytes = limit_bytes or _UNLIMITED
         if self.granted_bytes > self._limit_bytes:
             # So that the next thing held is compared with the quota again.
@@ -81,6 +89,8 @@ class Share:
             return False
         pool = self.pool
         free_bytes = pool.limit_bytes - pool.granted_bytes + self.granted_bytes
+        if pool.leaves_room:
+            free_bytes //= 2
         if used_bytes > free_bytes:
             return False
         self._grant(min(used_bytes + _STEP_BYTES, self._limit_bytes, free_bytes))
@@ -96,6 +106,8 @@ class Share:
 
     def give(self, size_bytes: int) -> None:
         """So much is no longer held."""
+        if self._limit_bytes == _CLOSED:
+            return
         self.used_bytes -= size_bytes
         if self.granted_bytes - self.used_bytes > 2 * _STEP_BYTES:
             self._grant(self.used_bytes + _STEP_BYTES)
@@ -106,8 +118,9 @@ class Share:
             self._grant(self.used_bytes)
 
     def close(self) -> None:
-        """The hub is gone, and all it held with it."""
+        """The hub is gone, and all it held with it. Who comes late is granted nothing more."""
         self.used_bytes = 0
+        self._limit_bytes = _CLOSED
         self._grant(0)
 
     def _grant(self, size_bytes: int) -> None:

@@ -106,7 +106,12 @@ class Session:
         self.identity: Identity | None = None
         self.granted: Granted | None = None
         self.outbox = Outbox(
-            connection, format, env.hub.turn, hub.counters, connection.send_buffer_bytes
+            connection,
+            format,
+            env.hub.turn,
+            hub.counters,
+            connection.send_buffer_bytes,
+            hub.holdings.backlogs,
         )
         self.subscriber = Subscriber(id or new_id(env), self.outbox, self)
         self.sender = Sender(session=self.subscriber.id)

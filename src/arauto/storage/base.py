@@ -10,7 +10,7 @@ What every adapter promises, unless a method says otherwise:
 - Tenancy: the hub is always a separate argument and part of every key.
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol
@@ -31,6 +31,7 @@ __all__ = [
     "KeyValueStore",
     "Kind",
     "LastPlace",
+    "Pairs",
     "SettingsStore",
     "Snapshot",
     "Storage",
@@ -39,6 +40,9 @@ __all__ = [
 ]
 
 Done = Callable[[StorageError | None], None]
+
+Pairs = Sequence[tuple[str, bytes | None]]
+"""A page of keys and their values."""
 
 #: How long the journal keeps the idempotency keys of messages that expire before.
 KEYS_KEPT_MS = 86_400_000
@@ -243,10 +247,13 @@ class KeyValueStore(Protocol):
 
     async def delete(self, hub: str, key: str) -> bool: ...
 
-    async def scan(self, hub: str, prefix: str, limit: int) -> Sequence[tuple[str, bytes | None]]:
+    def scan(self, hub: str, prefix: str, limit: int) -> AsyncIterator[Pairs]:
         """Up to `limit` unexpired (key, value) pairs whose key starts with `prefix`, in key order; None for
         a value that is damaged, so that one does not take the others with it. Lists are not included.
-        For start-up and inspection, not for hot paths.
+
+        They come in pages, with a pause between them, so that very many stall nobody and need not all be
+        in memory at once; what changes meanwhile is told as it was or as it is. For start-up and
+        inspection, not for hot paths.
         """
 
     async def push(self, hub: str, key: str, value: bytes) -> int:

@@ -4,9 +4,10 @@ It defines what the other adapters must do; the contract suite runs over all of 
 "after the current turn of the clock", so that callers see the same asynchrony as with a disk.
 """
 
+import asyncio
 import logging
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from arauto.clock import Clock
 from arauto.errors import Code, StorageError
@@ -18,6 +19,7 @@ from arauto.storage.base import (
     JournalEntry,
     Kind,
     LastPlace,
+    Pairs,
     Snapshot,
     Storage,
     StorageCounters,
@@ -31,6 +33,9 @@ __all__ = [
     "MemorySettingsStore",
     "open_memory",
 ]
+
+#: Pairs in one page of a scan.
+_PAGE_LEN = 250
 
 _log = logging.getLogger(__name__)
 
@@ -219,14 +224,17 @@ class MemoryKeyValueStore:
         there = await self.take(hub, key) is not None
         return self._lists.pop((hub, key), None) is not None or there
 
-    async def scan(self, hub: str, prefix: str, limit: int) -> Sequence[tuple[str, bytes]]:
+    async def scan(self, hub: str, prefix: str, limit: int) -> AsyncIterator[Pairs]:
         now_ms = self._clock.wall_ms()
         found = sorted(
             (key, value)
             for (h, key), (value, expires_ms) in self._values.items()
             if h == hub and key.startswith(prefix) and not 0 < expires_ms <= now_ms
         )
-        return found[:limit]
+        for at in range(0, min(limit, len(found)), _PAGE_LEN):
+            if at:
+                await asyncio.sleep(0)
+            yield found[at : min(at + _PAGE_LEN, limit)]
 
     async def push(self, hub: str, key: str, value: bytes) -> int:
         check_text(hub=hub, key=key)

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import redis.asyncio
@@ -20,7 +20,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from arauto.errors import Code, StorageError
-from arauto.storage.base import KeyValueStore, WriteLimits
+from arauto.storage.base import KeyValueStore, Pairs, WriteLimits
 from arauto.storage.checks import check_text
 
 __all__ = ["open_redis"]
@@ -32,6 +32,8 @@ _TIMEOUT_S = 30.0
 _CLOSE_GRACE_S = 10.0
 _PIPELINE_MAX = 1_000
 _SCAN_COUNT = 1_000
+#: Values read at a time while scanning.
+_PAGE_LEN = 250
 _COMMAND_BYTES = 200
 _GLOB = re.compile(r"([\\*?\[\]^-])")
 
@@ -109,7 +111,7 @@ class _RedisKeyValueStore:
     async def delete(self, hub: str, key: str) -> bool:
         return bool(await self.run(("DEL", _name("v", hub, key), _name("l", hub, key))))
 
-    async def scan(self, hub: str, prefix: str, limit: int) -> Sequence[tuple[str, bytes | None]]:
+    async def scan(self, hub: str, prefix: str, limit: int) -> AsyncIterator[Pairs]:
         start = _name("v", hub, "")
         pattern = _GLOB.sub(r"\\\1", _name("v", hub, prefix)) + "*"
         names: set[bytes] = set()
@@ -119,17 +121,19 @@ class _RedisKeyValueStore:
             names.update(page)
             if int(cursor) == 0:
                 break
-        found: list[tuple[str, bytes | None]] = []
         ordered = sorted(names)
-        for at in range(0, len(ordered), _SCAN_COUNT):
-            page = ordered[at : at + _SCAN_COUNT]
+        for at in range(0, len(ordered), _PAGE_LEN):
+            page = ordered[at : at + _PAGE_LEN]
             values = await self.run(("MGET", *page))
-            for name, value in zip(page, values, strict=True):
-                if value is not None:  # else it expired in between
-                    found.append((name.decode().removeprefix(start), value))
-            if len(found) >= limit:
-                break
-        return found[:limit]
+            found: list[tuple[str, bytes | None]] = [
+                (name.decode().removeprefix(start), value)
+                for name, value in zip(page, values, strict=True)
+                if value is not None  # else it expired in between
+            ]
+            yield found[:limit]
+            limit -= len(found)
+            if limit <= 0:
+                return
 
     async def push(self, hub: str, key: str, value: bytes) -> int:
         return int(await self.run(("RPUSH", _name("l", hub, key), value)))

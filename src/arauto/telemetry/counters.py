@@ -38,6 +38,7 @@ TIMING_BOUNDS_NS = (
 
 #: The plain integer fields of `Counters`.
 COUNTER_FIELDS: tuple[str, ...] = (
+    "backlogs_refused",
     "bytes_in",
     "bytes_out",
     "deliveries",
@@ -94,6 +95,7 @@ class Counters:
     """What one hub (or the node outside all hubs) has done since it was opened. Only ever grows."""
 
     __slots__ = (
+        "backlogs_refused",
         "bytes_in",
         "bytes_out",
         "deliveries",
@@ -139,12 +141,14 @@ class Counters:
         self.gaps = 0
         """Gap markers sent."""
         self.slow_disconnects = 0
+        self.backlogs_refused = 0
+        """Times a slow reader was treated as full, because the hub or the node held too many bytes."""
         self.keys_evicted = 0
         """Idempotency keys forgotten before their time, because a channel had too many."""
         self.history_evicted = 0
         """Messages that left live history early, because the hub or the node held too many bytes."""
         self.retained_refused = 0
-        """Messages not retained, because the hub retained too many."""
+        """Messages not retained, because the hub retained too many, or the hub or the node too many bytes."""
         self.retained_failures = 0
         """Writes of retained messages that failed; they are tried again with the next flush."""
         self.snapshot_failures = 0

@@ -50,6 +50,7 @@ class TimingTotals(msgspec.Struct, rename="camel"):
 class Totals(msgspec.Struct, rename="camel", omit_defaults=True):
     """Counters at one moment, or their growth over one interval. Ready to be written as JSON."""
 
+    backlogs_refused: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
     deliveries: int = 0
@@ -132,6 +133,9 @@ class HubGauges(msgspec.Struct, frozen=True, gc=False):
     sessions: int
     subscriptions: int
     live_history_bytes: int = 0
+    retained_bytes: int = 0
+    backlogs_bytes: int = 0
+    documents_bytes: int = 0
 
 
 class NodeGauges(msgspec.Struct, frozen=True, gc=False):

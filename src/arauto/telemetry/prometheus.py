@@ -39,6 +39,11 @@ _COUNTERS: tuple[tuple[str, str, str], ...] = (
     ("dropped", "dropped_deliveries", "Deliveries given up for slow consumers"),
     ("gaps", "gap_markers", "Gap markers sent to slow consumers"),
     ("slow_disconnects", "slow_disconnects", "Connections ended because they read too slowly"),
+    (
+        "backlogs_refused",
+        "backlogs_refused",
+        "Times a slow reader was treated as full, for the hub or the node held too many bytes",
+    ),
     ("keys_evicted", "idempotency_keys_evicted", "Idempotency keys forgotten before their time"),
     (
         "history_evicted",
@@ -66,6 +71,9 @@ _HUB_GAUGES: tuple[tuple[str, str], ...] = (
     ("sessions", "Sessions connected now"),
     ("subscriptions", "Subscriptions held now"),
     ("live_history_bytes", "Memory that live history takes now"),
+    ("retained_bytes", "Memory that retained messages take now"),
+    ("backlogs_bytes", "Memory that what waits for slow readers takes now"),
+    ("documents_bytes", "Memory that open documents take now"),
 )
 
 #: How much busier than a hub with a series another must be to take its place; keeps series from flapping.

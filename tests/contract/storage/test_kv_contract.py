@@ -7,6 +7,7 @@ import pytest
 from arauto.errors import Code, StorageError
 from arauto.storage.base import KeyValueStore
 from tests.contract.storage.backends import Backend
+from tests.stored import stored
 
 
 async def test_a_value_is_there_until_it_is_deleted(kv: KeyValueStore) -> None:
@@ -138,14 +139,27 @@ async def test_scan_finds_values_of_one_hub_by_prefix_in_key_order(kv: KeyValueS
         await kv.put("h", key, key.encode())
         await kv.put("h2", key, b"other hub")
     await kv.push("h", "r:list", b"item")
-    found = await kv.scan("h", "r:", 100)
+    found = await stored(kv, "h", "r:", 100)
     assert [key for key, _ in found] == sorted(k for k in keys if k.startswith("r:"))
     assert all(value == key.encode() for key, value in found)
-    assert [key for key, _ in await kv.scan("h", "r:", 2)] == ["r:", "r:*"]
-    assert [key for key, _ in await kv.scan("h", "r:[a", 9)] == ["r:[a]"]
-    assert [key for key, _ in await kv.scan("h", "", 100)] == sorted(keys)
-    assert list(await kv.scan("h", "x", 100)) == []
-    assert list(await kv.scan("h3", "", 100)) == []
+    assert [key for key, _ in await stored(kv, "h", "r:", 2)] == ["r:", "r:*"]
+    assert [key for key, _ in await stored(kv, "h", "r:[a", 9)] == ["r:[a]"]
+    assert [key for key, _ in await stored(kv, "h", "", 100)] == sorted(keys)
+    assert list(await stored(kv, "h", "x", 100)) == []
+    assert list(await stored(kv, "h3", "", 100)) == []
+
+
+async def test_a_scan_of_very_many_comes_in_pages_that_miss_and_repeat_nothing(
+    kv: KeyValueStore,
+) -> None:
+    keys = [f"r:{n:04}" for n in range(1_000)]
+    for at in range(0, len(keys), 200):
+        await asyncio.gather(*(kv.put("h", key, key.encode()) for key in keys[at : at + 200]))
+    pages = [page async for page in kv.scan("h", "r:", 5_000)]
+    assert [pair for page in pages for pair in page] == [(key, key.encode()) for key in keys]
+    assert max(map(len, pages)) <= 250
+    for limit in (0, 1, 250, 251, 1_000):
+        assert [key for key, _ in await stored(kv, "h", "r:", limit)] == keys[:limit]
 
 
 @pytest.mark.parametrize("bad", ["\ud800", "a\0b"])
@@ -169,7 +183,7 @@ async def test_values_expire_and_can_be_put_again(backend: Backend) -> None:
     assert await kv.get("h", "short") == b"s"
     clock.advance(0.001)
     assert await kv.get("h", "short") is None
-    assert [key for key, _ in await kv.scan("h", "", 9)] == ["for ever", "long"]
+    assert [key for key, _ in await stored(kv, "h", "", 9)] == ["for ever", "long"]
     assert await kv.take("h", "short") is None
     await kv.put("h", "short", b"again", ttl_s=5)
     assert await kv.get("h", "short") == b"again"

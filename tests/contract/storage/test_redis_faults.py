@@ -9,6 +9,7 @@ from arauto.errors import Code, StorageError
 from arauto.storage.base import KeyValueStore, WriteLimits
 from arauto.storage.redis import open_redis
 from tests.services.redis import RedisServer
+from tests.stored import stored
 
 pytestmark = pytest.mark.redis
 
@@ -70,7 +71,7 @@ async def test_values_expire_by_the_servers_clock(kv: KeyValueStore) -> None:
 
 
 async def _pairs(kv: KeyValueStore) -> AsyncIterator[tuple[str, bytes | None]]:
-    for pair in await kv.scan("h", "", 10):
+    for pair in await stored(kv, "h", "", 10):
         yield pair
 
 

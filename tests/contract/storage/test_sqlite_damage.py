@@ -24,6 +24,7 @@ from arauto.storage.sql.rows import entry_of, rows_of
 from arauto.storage.sqlite import DATABASE_NAME, open_sqlite
 from arauto.testing.clock import FakeClock
 from tests.contract.storage.journal_helpers import append_all, message, query
+from tests.stored import stored
 from tests.unit.hub.world import NOBODY, World
 
 _LOG_NAME = f"{DATABASE_NAME}-wal"
@@ -242,7 +243,7 @@ async def test_a_row_changed_by_hand_is_refused_and_the_others_served(
         with pytest.raises(StorageError) as refused:
             await call
         assert refused.value.code is Code.STORAGE_CORRUPT
-    assert await storage.kv.scan("other", "", 10) == [("k1", None)]
+    assert await stored(storage.kv, "other", "", 10) == [("k1", None)]
     assert len(await storage.journal.history(query(channel="c:1", limit=1000))) == 80
     assert await storage.kv.get("h", "k2") == b"value 2"
     await storage.close()

@@ -8,11 +8,14 @@ import pytest
 
 from arauto.codec.events import (
     Ack,
+    DocumentChangeReply,
+    DocumentChangeRequest,
     DocumentGetReply,
     DocumentGetRequest,
     ErrorEvent,
     HistoryReply,
     HistoryRequest,
+    Operation,
     Ping,
     Pong,
     Publication,
@@ -83,6 +86,18 @@ async def over_session_rate(node: RunningNode, wire: Wire) -> int:
     return (await wire.next(ErrorEvent)).code
 
 
+async def over_documents(node: RunningNode, wire: Wire) -> int:
+    await set_quotas(node, documents_bytes_max=5_000)
+
+    def change(id: int, size_bytes: int) -> DocumentChangeRequest:
+        operation = Operation(op="add", path="/a", value="x" * size_bytes)
+        return DocumentChangeRequest(id=id, channel="doc:1", operations=(operation,))
+
+    assert (await wire.ask(change(1, 3_000), DocumentChangeReply)).version == 1
+    wire.send(change(2, 6_000))
+    return (await wire.next(ErrorEvent)).code
+
+
 @pytest.mark.parametrize(
     ("exceed", "code"),
     [
@@ -92,6 +107,7 @@ async def over_session_rate(node: RunningNode, wire: Wire) -> int:
         (over_message_size, Code.MESSAGE_TOO_LARGE),
         (over_hub_rate, Code.HUB_RATE_LIMITED),
         (over_session_rate, Code.RATE_LIMITED),
+        (over_documents, Code.DOCUMENTS_FULL),
     ],
 )
 async def test_each_quota_has_a_code_of_its_own_and_is_the_hubs_alone(
@@ -119,10 +135,10 @@ def test_no_quota_is_without_a_test() -> None:
         "message_bytes_max",
         "messages_per_s",
         "session_messages_per_s",
+        "documents_bytes_max",
     }
-    refuses_nobody = {
-        "live_history_bytes_max"
-    }  # the oldest goes: tests/unit/hub/test_live_memory.py
+    # What goes instead is tested in tests/unit/hub: test_live_memory, test_retained, test_backlog_memory.
+    refuses_nobody = {"live_history_bytes_max", "retained_bytes_max", "backlogs_bytes_max"}
     assert set(Quotas.__struct_fields__) == tested | refuses_nobody
 
 

@@ -30,6 +30,7 @@ from arauto.settings import AuthProvider, ChannelSettings, HubSettings, Namespac
 from tests.integration.conftest import RunningNode, StartNode
 from tests.integration.session.talk import FLAVOURS, publish, subscribed
 from tests.integration.wire import Wire, connect
+from tests.stored import stored
 
 PEOPLE: dict[bytes, dict[str, Any]] = {
     b"ann": {
@@ -86,7 +87,7 @@ async def sign_in(wire: Wire, who: bytes, id: int = 1) -> AuthReply:
 async def saved(node: RunningNode, count: int) -> None:
     """Wait until that many restore states are in the store."""
     async with asyncio.timeout(10):
-        while len(await node.node.storage.kv.scan("shop", "restore:", 100)) != count:  # noqa: ASYNC110
+        while len(await stored(node.node.storage.kv, "shop", "restore:", 100)) != count:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 

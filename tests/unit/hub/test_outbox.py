@@ -11,6 +11,7 @@ from arauto.codec.events import Event, Gap, Occupancy, Pong, Publication
 from arauto.errors import Code
 from arauto.hub.fanout import Lane, Turn
 from arauto.hub.outbox import Outbox
+from arauto.hub.share import Pool, Share
 from arauto.model import Serial, SlowPolicy
 from arauto.telemetry.counters import Counters
 from arauto.testing.clock import FakeClock
@@ -46,9 +47,16 @@ class Transport:
         self.on_close()
 
 
-def an_outbox(turn: Turn, limit_bytes: int = LIMIT_BYTES) -> tuple[Outbox, Transport]:
+def an_outbox(
+    turn: Turn,
+    limit_bytes: int = LIMIT_BYTES,
+    memory: Share | None = None,
+    counters: Counters | None = None,
+) -> tuple[Outbox, Transport]:
     transport = Transport()
-    transport.outbox = Outbox(transport, WIRE, turn, Counters(), limit_bytes)
+    memory = memory or Share(Pool())
+    counters = counters or Counters()
+    transport.outbox = Outbox(transport, WIRE, turn, counters, limit_bytes, memory)
     return transport.outbox, transport
 
 
@@ -68,12 +76,15 @@ class OutboxUnderPressure(RuleBasedStateMachine):
     """One reader that stalls at random, beside one that never does."""
 
     @initialize(
-        chosen=st.fixed_dictionaries(dict.fromkeys(CHANNELS, policies)), stalls=st.booleans()
+        chosen=st.fixed_dictionaries(dict.fromkeys(CHANNELS, policies)),
+        stalls=st.booleans(),
+        is_crowded=st.booleans(),
     )
-    def start(self, chosen: dict[str, SlowPolicy], stalls: bool) -> None:
+    def start(self, chosen: dict[str, SlowPolicy], stalls: bool, is_crowded: bool) -> None:
         self.clock = FakeClock()
         self.turn = Turn(self.clock)
-        self.outbox, self.transport = an_outbox(self.turn)
+        self.memory = Share(Pool(), 1 if is_crowded else 0)
+        self.outbox, self.transport = an_outbox(self.turn, memory=self.memory)
         self.calm_outbox, self.calm = an_outbox(self.turn)
         self.lanes = {
             name: a_lane(self.turn, self.outbox, self.calm_outbox, name=name, policy=policy)
@@ -189,7 +200,9 @@ class OutboxUnderPressure(RuleBasedStateMachine):
         assert self.outbox.backlog_bytes <= LIMIT_BYTES
         backlog = self.outbox._backlog
         if backlog is None:
+            assert self.memory.used_bytes == 0
             return
+        assert self.memory.used_bytes == backlog._held_bytes
         waiting = [entry for entry in backlog._line if not entry.is_gone]
         assert len(waiting) == len(backlog)
         assert self.outbox.backlog_bytes == sum(len(entry.item[0]) for entry in waiting)

@@ -1,5 +1,7 @@
 """Retained messages: the last one of each channel, bounded, never expired, and still there tomorrow."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 from hypothesis import strategies as st
@@ -8,9 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from arauto.errors import Code, StorageError
 from arauto.hub import retained as module
 from arauto.hub.retained import Retained
+from arauto.hub.share import Pool, Share
 from arauto.model import Message
 from arauto.names import matches
 from arauto.storage.memory import MemoryKeyValueStore
+from tests.stored import stored
 from tests.unit.hub.world import NoTasks, World, message
 
 names = st.sampled_from(["a", "b:1", "b:2", "/t", "/t/u"])
@@ -76,7 +80,7 @@ async def test_what_is_retained_is_written_within_a_second_and_read_back() -> No
     retained.set(message(7, b"", "hall"))
     world.clock.advance(1.5)
     await world.settle()
-    assert [key for key, _ in await world.storage.kv.scan("shop", "", 10)] == ["retained:room"]
+    assert [key for key, _ in await stored(world.storage.kv, "shop", "", 10)] == ["retained:room"]
     again = Retained("shop", world.env)
     await again.load()
     found = again.get("room")
@@ -182,3 +186,129 @@ async def test_records_that_are_damaged_or_of_another_hub_or_channel_are_not_tru
     await retained.load()
     assert [m.channel for m in retained.page("*", "", 100)[0]] == ["good"]
     assert world.env.metrics.hub("shop").retained_failures == 3
+
+
+def small_hub(*, hub_bytes: int = 0, node_bytes: int = 0, world: World | None = None) -> Retained:
+    """Another hub of the world, or of a new one, whose retained messages are bounded in bytes."""
+    world = world or World(tasks=NoTasks())
+    if node_bytes:
+        pools = replace(world.env.pools, retained=Pool(node_bytes, leaves_room=True))
+        world.env = replace(world.env, pools=pools)
+    share = Share(world.env.pools.retained, hub_bytes)
+    return Retained("shop", world.env, 0, share)
+
+
+def kib(number: int, channel: str, count: int = 1) -> Message:
+    return message(number, b"x" * (1_024 * count), channel)
+
+
+def held(retained: Retained) -> list[str]:
+    return [each.channel for each in retained.page("*", "", 1_000)[0]]
+
+
+def test_beyond_its_bytes_a_hub_retains_no_new_channels_message() -> None:
+    retained = small_hub(hub_bytes=10 * 1_536)
+    for number in range(12):
+        retained.set(kib(1, f"c:{number:02}"))
+    assert held(retained) == [f"c:{number:02}" for number in range(10)]
+    assert retained._counters.retained_refused == 2
+    assert retained._memory.used_bytes == 10 * 1_536
+    retained.set(kib(2, "c:03"))
+    retained.set(message(2, b"", "c:04"))
+    retained.set(kib(1, "c:11"))
+    assert "c:11" in held(retained), "what was cleared makes room"
+
+
+def test_a_message_that_grows_beyond_the_bytes_takes_the_one_before_it_along() -> None:
+    retained = small_hub(hub_bytes=2 * 1_536)
+    retained.set(kib(1, "a"))
+    retained.set(kib(1, "b"))
+    retained.set(kib(2, "a", 2))
+    assert held(retained) == ["b"], "an old message would pass for the last one"
+    assert retained._counters.retained_refused == 1
+    assert retained._memory.used_bytes == 1_536
+    retained.set(message(2, b"small", "b"))
+    retained.set(kib(3, "a"))
+    assert held(retained) == ["a", "b"]
+
+
+def test_expired_messages_give_their_bytes_back() -> None:
+    world = World(tasks=NoTasks())
+    retained = small_hub(hub_bytes=4 * 1_536, world=world)
+    expires_ms = world.clock.wall_ms() + 1_000
+    for number in range(4):
+        old = msgspec.structs.replace(kib(1, f"old:{number}"), expires_ms=expires_ms)
+        retained.set(old)
+    world.clock.advance(15)
+    retained.set(kib(1, "new"))
+    assert held(retained) == ["new"]
+    assert retained._memory.used_bytes == 1_536
+
+
+def test_a_hub_that_retains_very_much_leaves_room_to_the_others() -> None:
+    world = World(tasks=NoTasks())
+    large = small_hub(node_bytes=400 * 1_536, world=world)
+    for number in range(1_000):
+        large.set(kib(1, f"c:{number}"))
+    assert len(large) == 200
+    small = small_hub(world=world)
+    for number in range(50):
+        small.set(kib(1, f"c:{number}"))
+    assert len(small) == 50, "half of the pool is what others may have"
+    assert world.env.pools.retained.granted_bytes <= 400 * 1_536
+
+
+async def test_what_finds_no_room_at_the_opening_never_comes_back_as_the_newest() -> None:
+    world = World()
+    first = small_hub(world=world)
+    for name in ("a", "b", "c"):
+        first.set(kib(1, name))
+    await first.close()
+    second = small_hub(world=world, hub_bytes=2 * 1_536)
+    await second.load()
+    assert held(second) == ["a", "b"]
+    assert second._counters.retained_refused == 1
+    second.set(kib(2, "c"))
+    assert held(second) == ["a", "b"]
+    await second.close()
+    third = small_hub(world=world)
+    await third.load()
+    assert held(third) == ["a", "b"]
+
+
+async def test_what_found_no_room_at_the_opening_is_there_once_there_is_room() -> None:
+    world = World()
+    first = small_hub(world=world)
+    for name in ("a", "b", "c"):
+        first.set(kib(1, name))
+    await first.close()
+    second = small_hub(world=world, hub_bytes=2 * 1_536)
+    await second.load()
+    await second.close()
+    third = small_hub(world=world)
+    await third.load()
+    assert held(third) == ["a", "b", "c"]
+
+
+def test_looking_for_expired_messages_costs_a_few_looks_a_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(tasks=NoTasks())
+    retained = Retained("shop", world.env, 3_000)
+    for number in range(3_000):
+        retained.set(message(1, b"x", f"c:{number}"))
+    world.clock.advance(15)
+    looked = 0
+    live = Retained._live
+
+    def counted(self: Retained, each: Message) -> bool:
+        nonlocal looked
+        looked += 1
+        return live(self, each)
+
+    monkeypatch.setattr(Retained, "_live", counted)
+    retained.set(message(1, b"x", "new"))
+    assert 0 < looked <= 250
+    for _ in range(100):
+        retained.set(message(1, b"x", "new"))
+    assert looked == 3_000, "each is looked at once in a while"

@@ -86,7 +86,9 @@ class Reader:
         self.written: list[bytes] = []
         self.closed_with: Code | None = None
         self.forbidden: set[str] = set()
-        self.outbox = Outbox(self, format, hub.env.turn, hub.counters, limit_bytes)
+        self.outbox = Outbox(
+            self, format, hub.env.turn, hub.counters, limit_bytes, hub.holdings.backlogs
+        )
         self.subscriber = Subscriber(id, self.outbox, self)
 
     @property

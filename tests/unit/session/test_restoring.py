@@ -20,6 +20,7 @@ from arauto.model import Identity, Serial, When
 from arauto.settings import HubSettings, NamespaceSettings, Rules
 from arauto.storage.memory import MemoryKeyValueStore
 from arauto.testing.clock import FakeClock
+from tests.stored import stored
 from tests.unit.session.conftest import MakeDesk
 from tests.unit.session.desk import Client, Desk, grants, publish, subscribe
 
@@ -226,12 +227,12 @@ async def test_where_restoring_is_off_no_key_is_given_and_nothing_is_kept(
     client = await desk.connect(credentials=b"ann")
     assert client.take_all(RestoreKey) == []
     await client.drop()
-    assert await desk.storage.kv.scan("shop", "restore:", 10) == []
+    assert await stored(desk.storage.kv, "shop", "restore:", 10) == []
 
 
 async def test_the_store_holds_no_key_that_could_be_used(desk: Desk) -> None:
     _, key = await signed_in(desk)
-    kept = await desk.storage.kv.scan("shop", "", 100)
+    kept = await stored(desk.storage.kv, "shop", "", 100)
     assert kept
     assert not [1 for name, value in kept if key in name or key.encode() in (value or b"")]
 

@@ -41,6 +41,9 @@ CHANGE_TYPE = "application/vnd.arauto.document-change"
 _LOG_LEN_MAX = 1_000
 _LOG_BYTES_MAX = 1_048_576
 
+#: What each value of a document takes in memory beside its own bytes, about.
+_NODE_BYTES = 64
+
 #: Above this many stored bytes a document is rebuilt in a thread.
 _OPEN_BYTES_MAX = 4_096
 
@@ -80,8 +83,10 @@ class DocumentChannel(Channel):
 
     __slots__ = (
         "_document",
+        "_held_bytes",
         "_idle",
         "_log_len",
+        "_memory",
         "_queue",
         "_saving",
         "_snapshot_due",
@@ -94,6 +99,9 @@ class DocumentChannel(Channel):
     def __init__(self, hub: "Hub", name: str) -> None:
         super().__init__(hub, name)
         self._document = DocumentState()
+        self._memory = hub.holdings.documents
+        self._held_bytes = 0
+        """What the document takes of it."""
         self._queue: deque[_ChangeRequest | GetReply] = deque()
         self._idle: asyncio.Event | None = None
         """Set while no request is being worked on; made with the first request."""
@@ -137,6 +145,11 @@ class DocumentChannel(Channel):
         return "document:" + self.name
 
     async def open(self) -> None:
+        """As any channel.
+
+        Raises:
+            ArautoError: DOCUMENTS_FULL.
+        """
         storage = self.env.storage
         snapshot = await storage.documents.load(self.hub.name, self.name)
         changes = await storage.kv.items(self.hub.name, self._log_key)
@@ -148,6 +161,8 @@ class DocumentChannel(Channel):
         self._log_len = self._unsaved_len = len(changes)
         self._unsaved_bytes = logged_bytes
         self._snapshot_version = snapshot.version if snapshot is not None else 0
+        if not self._hold(self._document_bytes()):
+            raise _no_room()
         await super().open()
 
     async def close(self) -> None:
@@ -162,6 +177,11 @@ class DocumentChannel(Channel):
                 await self._idle.wait()
             await self._keep(self._picture())
         await super().close()
+
+    def let_go(self) -> None:
+        self._memory.give(self._held_bytes)
+        self._held_bytes = 0
+        super().let_go()
 
     def welcome(
         self, subscriber: Subscriber, replay: Sequence[Message], *, recovered: bool
@@ -233,13 +253,21 @@ class DocumentChannel(Channel):
         except ArautoError as error:
             request.reply(document.version, error)
             return
+        before_bytes, size_bytes = self._held_bytes, self._document_bytes()
+        # What shrinks gives its bytes back only once that is sure: they might not be there again.
+        if size_bytes > before_bytes and not self._hold(size_bytes):
+            document.revert(change.version)
+            request.reply(document.version, _no_room())
+            return
         try:
             await self.env.storage.kv.push(self.hub.name, self._log_key, change.data)
         except StorageError as error:
             document.revert(change.version)
+            self._hold(before_bytes)
             request.reply(document.version, error)
             return
         document.confirm(change.version)
+        self._hold(size_bytes)
         now_ms = self.env.clock.wall_ms()
         self.broadcast(
             DocumentUpdated(
@@ -255,6 +283,21 @@ class DocumentChannel(Channel):
         self._logged(len(change.data))
         elapsed_ns = self.env.clock.fine_ns() - request.started_ns
         self.hub.counters.document_time.observe(elapsed_ns)
+
+    def _document_bytes(self) -> int:
+        """What the document takes in memory, about."""
+        return self._document.size_bytes + _NODE_BYTES * self._document.nodes
+
+    def _hold(self, size_bytes: int) -> bool:
+        """Take so much of the hub's memory for documents instead of what is held; whether it is there."""
+        grown_bytes = size_bytes - self._held_bytes
+        if grown_bytes > 0:
+            if not self._memory.take(grown_bytes):
+                return False
+        elif grown_bytes:
+            self._memory.give(-grown_bytes)
+        self._held_bytes = size_bytes
+        return True
 
     def _journal(self, version: int, data: bytes, sender: Sender, now_ms: int) -> None:
         entry = JournalEntry(
@@ -340,6 +383,14 @@ class DocumentChannel(Channel):
     def import_own_state(self, data: bytes) -> None:
         self._document = DocumentState()
         self._document.import_state(data)
+        if not self._hold(self._document_bytes()):
+            raise _no_room()
+
+
+def _no_room() -> ArautoError:
+    return ArautoError(
+        Code.DOCUMENTS_FULL, "the open documents of this hub, or of the node, take too much memory"
+    )
 
 
 def _too_many_waiting() -> ArautoError:

@@ -4,13 +4,14 @@ A list is one row that says which numbers its items have, and one row per item; 
 length cost the same however long it is.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
 from itertools import takewhile
 
 import structlog
 
 from arauto.clock import Clock
 from arauto.errors import StorageError
+from arauto.storage.base import Pairs
 from arauto.storage.checks import check_text
 from arauto.storage.sql.engine import SqlEngine
 from arauto.storage.sql.group import Query
@@ -26,6 +27,7 @@ _SCAN = """
     SELECT value, crc, key FROM kv
     WHERE hub = $1 AND key >= $2 AND (expires_ms = 0 OR expires_ms > $3)
     ORDER BY key LIMIT $4"""
+_SCAN_ON = _SCAN.replace("key >= $2", "key > $2")
 _PUT = """
     INSERT INTO kv (hub, key, value, crc, expires_ms) VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (hub, key) DO UPDATE
@@ -46,6 +48,8 @@ _DROP_ITEMS = "DELETE FROM kv_item WHERE hub = $1 AND key = $2 AND n < $3"
 _DROP_LIST = "DELETE FROM kv_list WHERE hub = $1 AND key = $2 RETURNING next_n"
 
 _PURGE_EVERY_MS = 60_000
+#: Pairs read at a time: checking them is the loop's work.
+_PAGE_LEN = 250
 
 _log = structlog.get_logger("arauto.storage")
 
@@ -106,13 +110,22 @@ class SqlKeyValueStore:
 
         return await self._queue.run(write, ("kv", hub, key))
 
-    async def scan(self, hub: str, prefix: str, limit: int) -> Sequence[tuple[str, bytes | None]]:
+    async def scan(self, hub: str, prefix: str, limit: int) -> AsyncIterator[Pairs]:
         check_text(hub=hub, prefix=prefix)
         await self._queue.settle()
-        rows = await self._engine.fetch(_SCAN, hub, prefix, self._clock.wall_ms(), limit)
-        # Keys with the prefix come first among those that are not below it.
-        found = takewhile(lambda row: row[2].startswith(prefix), rows)
-        return [(row[2], _intact(row, hub)) for row in found]
+        query, start = _SCAN, prefix
+        while limit > 0:
+            page_len = min(limit, _PAGE_LEN)
+            rows = await self._engine.fetch(query, hub, start, self._clock.wall_ms(), page_len)
+            # Keys with the prefix come first among those that are not below it.
+            found = takewhile(lambda row: row[2].startswith(prefix), rows)
+            page = [(row[2], _intact(row, hub)) for row in found]
+            if page:
+                yield page
+            if len(page) < page_len:
+                return
+            limit -= page_len
+            query, start = _SCAN_ON, page[-1][0]
 
     async def push(self, hub: str, key: str, value: bytes) -> int:
         check_text(hub=hub, key=key)

@@ -25,6 +25,7 @@ __all__ = [
     "RESTORE_KEY_BYTES_MAX",
     "TTL_MS_MAX",
     "UINT53_MAX",
+    "UNKNOWN_BYTES_MAX",
     "VALUE_DEPTH_MAX",
 ]
 
@@ -72,6 +73,9 @@ CREDENTIALS_BYTES_MAX = 16_384
 
 #: A message's time to live: one hundred years, so that adding it to a time stays exact.
 TTL_MS_MAX = 3_155_760_000_000
+
+#: Fields of one request that this version does not know, all together; ignoring them costs in proportion.
+UNKNOWN_BYTES_MAX = 16_384
 
 #: Lists and maps inside each other in a document value.
 VALUE_DEPTH_MAX = 64

@@ -89,7 +89,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         return Serial(self.epoch, self.offset)
 
 
-class Grant(msgspec.Struct, frozen=True, gc=False):
+class Grant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """Leave to publish to or subscribe to the channels a pattern covers."""
 
     channel: str
@@ -97,14 +97,14 @@ class Grant(msgspec.Struct, frozen=True, gc=False):
     subscribe: bool = False
 
 
-class Grants(msgspec.Struct, frozen=True, gc=False):
+class Grants(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """All a session was granted at authentication."""
 
     channels: tuple[Grant, ...] = ()
     rpcs: tuple[str, ...] = ()
 
 
-class Identity(msgspec.Struct, frozen=True, gc=False):
+class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """Who a session is: the outcome of an authentication. `expires_ms` 0 = does not expire."""
 
     user: str

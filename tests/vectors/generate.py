@@ -8,6 +8,7 @@ from typing import Any
 from arauto.codec.json import JsonCodec
 from arauto.codec.proto import ProtoCodec
 from arauto.codec.sse import SseCodec
+from tests.unit.codec.newer import NEWER_EVENTS, NEWER_REQUESTS
 from tests.unit.codec.samples import EVENTS, REQUESTS
 
 HERE = Path(__file__).resolve().parent
@@ -25,6 +26,13 @@ def vectors() -> dict[str, list[dict[str, Any]]]:
         files["events"].append(_vector(name, proto.encode_event(event), text.encode_event(event)))
         chunk = sse.encode_event(event).decode()
         files["sse"].append({"name": name, "event": files["events"][-1]["event"], "chunk": chunk})
+    files["newer_requests"] = [
+        {**_vector(name, *both), "means": means, "code": code}
+        for name, (means, code, both) in NEWER_REQUESTS.items()
+    ]
+    files["newer_events"] = [
+        {**_vector(name, *both), "means": means} for name, (means, both) in NEWER_EVENTS.items()
+    ]
     return files
 
 

@@ -19,9 +19,11 @@ from arauto.codec.events import Event, Publication, Request
 from arauto.codec.json_client import EVENT_FROM_SHAPE, REQUEST_TO_SHAPE
 from arauto.codec.json_event_shapes import AnyEvent
 from arauto.codec.json_events import EVENT_TO_SHAPE
+from arauto.codec.json_open import AnyOpenRequest, note_unknown, shape_behind
 from arauto.codec.json_request_shapes import AnyRequest
 from arauto.codec.json_requests import REQUEST_FROM_SHAPE
 from arauto.codec.numbers import EventType
+from arauto.codec.unknown import Unknown, UnknownFieldError
 from arauto.errors import ArautoError, Code
 from arauto.limits import UINT53_MAX
 from arauto.model import Message
@@ -54,10 +56,11 @@ class JsonCodec:
     name = "arauto.v1.json"
     is_text = True
 
-    __slots__ = ("_decode_event", "_decode_request", "_encode")
+    __slots__ = ("_decode_event", "_decode_open", "_decode_request", "_encode")
 
     def __init__(self) -> None:
         self._decode_request = msgspec.json.Decoder(AnyRequest).decode
+        self._decode_open = msgspec.json.Decoder(AnyOpenRequest).decode
         self._decode_event = msgspec.json.Decoder(AnyEvent).decode
         self._encode = msgspec.json.Encoder().encode
 
@@ -70,6 +73,19 @@ class JsonCodec:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _refusal(error, data, Code.NOT_FROM_CLIENT) from None
         request = REQUEST_FROM_SHAPE[type(shape)](shape)
+        check_request(request)
+        return request
+
+    def decode_known(self, data: bytes, unknown: Unknown) -> Request:
+        try:
+            if not data.isascii():
+                data.decode()
+            shape = self._decode_open(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise _refusal(error, data, Code.NOT_FROM_CLIENT) from None
+        kind = shape_behind(shape)
+        note_unknown(data, kind, unknown)
+        request = REQUEST_FROM_SHAPE[kind](shape)
         check_request(request)
         return request
 
@@ -140,7 +156,7 @@ def _field_refusal(text: str, wrong_way: Code) -> ArautoError:
     if missing:
         return bad_field(f"{field}.{missing[1]}".removeprefix("."), "is required")
     if text.startswith("Object contains unknown field"):
-        return bad_field(field, "must have no unknown fields")
+        return UnknownFieldError(field)
     expected = _EXPECTED.match(text)
     if expected:
         got = f", not {expected[2]}" if expected[2] else ""

@@ -10,10 +10,13 @@ import msgspec
 from msgspec import inspect as kinds
 
 from arauto.codec.checks import bad_field
+from arauto.codec.unknown import UnknownFieldError
 
 __all__ = ["decode_body", "field_rule"]
 
 T = TypeVar("T")
+
+_UNKNOWN = "Object contains unknown field"
 
 # "… - at `$.quotas.sessionsMax`"; keys of a dict show as [...], so a path holds schema names only.
 _PATH = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`\Z")
@@ -26,7 +29,8 @@ def decode_body(data: bytes, wanted: type[T]) -> T:
     """Return a request's body as a record of type `wanted`.
 
     Raises:
-        ArautoError: BAD_FIELD, naming the field, or `body` if it is not JSON at all.
+        ArautoError: BAD_FIELD, naming the field, or `body` if it is not JSON at all; an UnknownFieldError if
+            the first thing wrong is a field that `wanted` does not have.
     """
     if not data:
         raise bad_field("body", "is required")
@@ -40,7 +44,10 @@ def decode_body(data: bytes, wanted: type[T]) -> T:
     except RecursionError:
         raise bad_field("body", "must not be nested so deep") from None
     except msgspec.ValidationError as error:
-        field, rule = field_rule(str(error), wanted)
+        text = str(error)
+        field, rule = field_rule(text, wanted)
+        if text.startswith(_UNKNOWN):
+            raise UnknownFieldError(field or "body", rule) from None
         raise bad_field(field or "body", rule) from None
     except msgspec.DecodeError:
         raise bad_field("body", "must be one JSON value and nothing else") from None
@@ -58,7 +65,7 @@ def field_rule(text: str, wanted: Any = None) -> tuple[str, str]:
     missing = _MISSING.match(text)
     if missing:
         return f"{field}.{missing[1]}".removeprefix("."), "is required"
-    if text.startswith("Object contains unknown field"):
+    if text.startswith(_UNKNOWN):
         names = "" if field or wanted is None else _names_of(wanted)
         return field, "must have no unknown fields" + (f"; it may have {names}" if names else "")
     bound = _BOUND.match(text)

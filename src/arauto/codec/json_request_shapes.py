@@ -1,7 +1,7 @@
 """The shapes of requests in the JSON flavour: which fields exist, and of which type.
 
-The parser holds requests to them; unknown fields are refused. Used, with the module's name before
-them, by `json_requests` and `json_client`.
+The parser holds requests to them; unknown fields are refused (`json_open` has what passes over them). Used,
+with the module's name before them, by `json_requests` and `json_client`.
 """
 
 from typing import Literal
@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from arauto.codec.json_values import Base64, Data, OperationShape, SerialShape, Text
+from arauto.codec.json_values import Base64, Data, OperationShape, RequestSerialShape, Text
 
 __all__ = [
     "AnyRequest",
@@ -58,7 +58,7 @@ class Close(_Shape, tag="close", kw_only=True, gc=False):
 class Restore(_Shape, tag="session_restore", kw_only=True, gc=False):
     id: int = 0
     key: str
-    positions: dict[str, SerialShape] = {}
+    positions: dict[str, RequestSerialShape] = {}
 
 
 class Auth(_Shape, tag="auth", kw_only=True, gc=False):
@@ -70,8 +70,8 @@ class Auth(_Shape, tag="auth", kw_only=True, gc=False):
 
 class SubscribeItem(_Part, kw_only=True, gc=False):
     channel: str
-    since: SerialShape | UnsetType = UNSET
-    positions: dict[str, SerialShape] | UnsetType = UNSET
+    since: RequestSerialShape | UnsetType = UNSET
+    positions: dict[str, RequestSerialShape] | UnsetType = UNSET
 
 
 class Subscribe(_Shape, tag="subscribe", kw_only=True, gc=False):
@@ -118,8 +118,8 @@ class Occupancy(_Shape, tag="occupancy", kw_only=True, gc=False):
 class History(_Shape, tag="history", kw_only=True, gc=False):
     id: int = 0
     channel: str
-    since: SerialShape | UnsetType = UNSET
-    until: SerialShape | UnsetType = UNSET
+    since: RequestSerialShape | UnsetType = UNSET
+    until: RequestSerialShape | UnsetType = UNSET
     from_ms: int = 0
     to_ms: int = 0
     limit: int = 0
@@ -143,7 +143,7 @@ class Stream(_Shape, tag="stream_enqueue", kw_only=True, gc=False):
     base64: Base64 = UNSET
 
 
-class Operation(OperationShape, kw_only=True, gc=False):
+class Operation(OperationShape, kw_only=True, forbid_unknown_fields=True, gc=False):
     """An operation whose value is parsed when it is wanted."""
 
     value: Data = UNSET

@@ -2,6 +2,7 @@
 
 import re
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Final, TypeVar
 
@@ -23,6 +24,7 @@ __all__ = [
     "Base64",
     "Data",
     "OperationShape",
+    "RequestSerialShape",
     "SerialShape",
     "Text",
     "operation_from_json",
@@ -47,11 +49,15 @@ _LITERAL_KEY: Final = "$literal"
 # --- places ----------------------------------------------------------------------------------------
 
 
-class SerialShape(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+class SerialShape(msgspec.Struct, gc=False):
     """A serial. The epoch is text because JSON readers do not keep 64 bits."""
 
     epoch: str
     offset: int
+
+
+class RequestSerialShape(SerialShape, forbid_unknown_fields=True, gc=False):
+    """A serial that a client sends: one thing, which no version adds a field to."""
 
 
 def serial_from_json(shape: SerialShape, field: str) -> Serial:
@@ -60,15 +66,15 @@ def serial_from_json(shape: SerialShape, field: str) -> Serial:
     return Serial(int(shape.epoch, 16), shape.offset)
 
 
-def serial_to_json(serial: Serial) -> SerialShape:
-    return SerialShape(f"{serial.epoch:016x}", serial.offset)
+def serial_to_json(serial: Serial) -> RequestSerialShape:
+    return RequestSerialShape(f"{serial.epoch:016x}", serial.offset)
 
 
-def positions_from_json(shape: dict[str, SerialShape], field: str) -> dict[str, Serial]:
+def positions_from_json(shape: Mapping[str, SerialShape], field: str) -> dict[str, Serial]:
     return {channel: serial_from_json(serial, field) for channel, serial in shape.items()}
 
 
-def positions_to_json(positions: dict[str, Serial]) -> dict[str, SerialShape]:
+def positions_to_json(positions: dict[str, Serial]) -> dict[str, Any]:
     return {channel: serial_to_json(serial) for channel, serial in positions.items()}
 
 

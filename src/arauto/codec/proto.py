@@ -18,9 +18,10 @@ from arauto.codec.proto_events import EVENT_ENCODERS
 from arauto.codec.proto_fast import read_publish
 from arauto.codec.proto_publication import write_publication
 from arauto.codec.proto_requests import REQUEST_DECODERS
-from arauto.codec.proto_values import check_known
+from arauto.codec.proto_values import check_known, check_unknown_size
+from arauto.codec.unknown import Unknown
 from arauto.errors import ArautoError, Code
-from arauto.limits import UINT53_MAX
+from arauto.limits import UINT53_MAX, UNKNOWN_BYTES_MAX
 from arauto.model import Message
 
 __all__ = ["ProtoCodec"]
@@ -55,33 +56,53 @@ def _wrap(event: EventType, payload: bytes) -> bytes:
     return _PREFIXES[event] + (_LENGTHS[length] if length < 2048 else _varint(length)) + payload
 
 
-def _unwrap(data: bytes) -> tuple[int, bytes]:
-    """Return the event number and the payload.
-
-    Raises:
-        ArautoError: BAD_ENVELOPE.
-    """
+def _unwrap_quick(data: bytes) -> tuple[int, bytes] | None:
+    """Return the event number and the payload of an envelope in its usual shape."""
     size = len(data)
     if size > 3 and data[0] == _EVENT_TAG and data[2] == _PAYLOAD_TAG and data[1] < 128:
         length = data[3]
         start = 4
         if length > 127:
             if size < 5 or data[4] > 127:
-                return _unwrap_any(data)
+                return None
             length = length & 127 | data[4] << 7
             start = 5
         if size - start == length:
             return data[1], data[start:]
-    return _unwrap_any(data)
+    return None
 
 
-def _unwrap_any(data: bytes) -> tuple[int, bytes]:
+def _unwrap_any(data: bytes, unknown: Unknown | None) -> tuple[int, bytes]:
+    """The same for a request in any shape; what the schema does not have is noted in `unknown`, or refused.
+
+    Raises:
+        ArautoError: BAD_ENVELOPE or BAD_FIELD.
+    """
+    envelope = _envelope(data)
+    if len(data) > UNKNOWN_BYTES_MAX:
+        check_unknown_size(envelope, "envelope")
+    check_known(envelope, "envelope", unknown)
+    return envelope.event, envelope.payload
+
+
+def _unwrap(data: bytes) -> tuple[int, bytes]:
+    """The same in any shape, whatever else the envelope has: for what comes from a server.
+
+    Raises:
+        ArautoError: BAD_ENVELOPE.
+    """
+    quick = _unwrap_quick(data)
+    if quick is not None:
+        return quick
+    envelope = _envelope(data)
+    return envelope.event, envelope.payload
+
+
+def _envelope(data: bytes) -> pb.Envelope:
     try:
-        envelope = pb.Envelope.FromString(data)
+        return pb.Envelope.FromString(data)
     except DecodeError:
         raise ArautoError(Code.BAD_ENVELOPE, "must be one protobuf Envelope") from None
-    check_known(envelope, "envelope")
-    return envelope.event, envelope.payload
 
 
 def _bad_payload() -> ArautoError:
@@ -99,16 +120,24 @@ class ProtoCodec:
     is_text = False
 
     def decode_request(self, data: bytes) -> Request:
-        event, payload = _unwrap(data)
+        quick_envelope = _unwrap_quick(data)
+        event, payload = quick_envelope if quick_envelope is not None else _unwrap_any(data, None)
         if event == _PUBLISH:
             quick = read_publish(payload)
             if quick is not None:
                 return quick
+        return self._read(event, payload, None)
+
+    def decode_known(self, data: bytes, unknown: Unknown) -> Request:
+        event, payload = _unwrap_any(data, unknown)
+        return self._read(event, payload, unknown)
+
+    def _read(self, event: int, payload: bytes, unknown: Unknown | None) -> Request:
         decode = REQUEST_DECODERS.get(event)
         if decode is None:
             raise _refused_event(event)
         try:
-            request = decode(payload)
+            request = decode(payload, unknown)
         except DecodeError:
             raise _bad_payload() from None
         check_request(request)

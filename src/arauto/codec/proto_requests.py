@@ -1,7 +1,8 @@
 """Requests in the protobuf flavour: payload bytes → records. Pure; used by `proto` alone.
 
 Decoders are strict (a server reads them): unknown fields are refused at every level, by asking each message
-for its unknown fields. That costs about a tenth of decoding and nothing where `proto_fast` answers.
+for its unknown fields. That costs about a tenth of decoding and nothing where `proto_fast` answers. Given
+an `Unknown`, requests and their items may have them; places and values may not, they are one thing.
 """
 
 from collections.abc import Callable
@@ -36,10 +37,12 @@ from arauto.codec.events import (
 from arauto.codec.numbers import EventType
 from arauto.codec.proto_values import (
     check_known,
+    check_top,
     operation_from_proto,
     positions_from_proto,
     serial_from_proto,
 )
+from arauto.codec.unknown import Unknown
 from arauto.model import Direction, Serial
 
 __all__ = ["REQUEST_DECODERS", "decode_publish"]
@@ -53,28 +56,28 @@ _ECHOES: Final = {int(echo): echo for echo in Echo}
 _DIRECTIONS: Final = {int(direction): direction for direction in Direction}
 
 
-def _ping(payload: bytes) -> Ping:
+def _ping(payload: bytes, unknown: Unknown | None) -> Ping:
     message = _parse_ping(payload)
-    check_known(message, "payload")
+    check_top(message, payload, unknown)
     return Ping(id=message.id)
 
 
-def _pong(payload: bytes) -> Pong:
+def _pong(payload: bytes, unknown: Unknown | None) -> Pong:
     message = _parse_pong(payload)
-    check_known(message, "payload")
+    check_top(message, payload, unknown)
     return Pong(id=message.id)
 
 
-def decode_publish(payload: bytes) -> PublishRequest:
+def decode_publish(payload: bytes, unknown: Unknown | None) -> PublishRequest:
     message = pb.PublishRequest.FromString(payload)
-    check_known(message, "payload")
+    check_top(message, payload, unknown)
     wire_items = message.messages
     check_count(len(wire_items), "messages")
     items = []
     # By index: iterating over a repeated field costs twice as much.
     for index in range(len(wire_items)):
         item = wire_items[index]
-        check_known(item, f"messages[{index}]")
+        check_known(item, f"messages[{index}]", unknown)
         echo = _ECHOES.get(item.echo)
         if echo is None:
             raise bad_field(f"messages[{index}].echo", "must be one of the Echo numbers")
@@ -97,14 +100,14 @@ def decode_publish(payload: bytes) -> PublishRequest:
     return PublishRequest(id=message.id, items=tuple(items))
 
 
-def _close(payload: bytes) -> CloseRequest:
-    check_known(pb.CloseRequest.FromString(payload), "payload")
+def _close(payload: bytes, unknown: Unknown | None) -> CloseRequest:
+    check_top(pb.CloseRequest.FromString(payload), payload, unknown)
     return CloseRequest()
 
 
-def _restore(payload: bytes) -> RestoreRequest:
+def _restore(payload: bytes, unknown: Unknown | None) -> RestoreRequest:
     message = pb.RestoreRequest.FromString(payload)
-    check_known(message, "payload")
+    check_top(message, payload, unknown)
     positions = {
         channel: serial_from_proto(serial, "positions", strict=True)
         for channel, serial in message.positions.items()
@@ -112,20 +115,20 @@ def _restore(payload: bytes) -> RestoreRequest:
     return RestoreRequest(id=message.id, key=message.key, positions=positions)
 
 
-def _auth(payload: bytes) -> AuthRequest:
+def _auth(payload: bytes, unknown: Unknown | None) -> AuthRequest:
     message = pb.AuthRequest.FromString(payload)
-    check_known(message, "payload")
+    check_top(message, payload, unknown)
     return AuthRequest(id=message.id, credentials=message.credentials)
 
 
-def _subscribe(payload: bytes) -> SubscribeRequest:
+def _subscribe(payload: bytes, unknown: Unknown | None) -> SubscribeRequest:
     message = pb.SubscribeRequest.FromString(payload)
-    check_known(message, "payload")
+    check_top(message, payload, unknown)
     check_count(len(message.items), "items")
     items = []
     for index, item in enumerate(message.items):
         field = f"items[{index}]"
-        check_known(item, field)
+        check_known(item, field, unknown)
         since = positions = None
         if item.HasField("since"):
             since = serial_from_proto(item.since, f"{field}.since", strict=True)
@@ -135,28 +138,28 @@ def _subscribe(payload: bytes) -> SubscribeRequest:
     return SubscribeRequest(id=message.id, items=tuple(items))
 
 
-def _unsubscribe(payload: bytes) -> UnsubscribeRequest:
+def _unsubscribe(payload: bytes, unknown: Unknown | None) -> UnsubscribeRequest:
     message = pb.UnsubscribeRequest.FromString(payload)
-    check_known(message, "payload")
+    check_top(message, payload, unknown)
     check_count(len(message.channels), "channels")
     return UnsubscribeRequest(id=message.id, channels=tuple(message.channels))
 
 
-def _presence(payload: bytes) -> PresenceRequest:
+def _presence(payload: bytes, unknown: Unknown | None) -> PresenceRequest:
     message = pb.PresenceRequest.FromString(payload)
-    check_known(message, "payload")
+    check_top(message, payload, unknown)
     return PresenceRequest(id=message.id, channel=message.channel)
 
 
-def _occupancy(payload: bytes) -> OccupancyRequest:
+def _occupancy(payload: bytes, unknown: Unknown | None) -> OccupancyRequest:
     message = pb.OccupancyRequest.FromString(payload)
-    check_known(message, "payload")
+    check_top(message, payload, unknown)
     return OccupancyRequest(id=message.id, channel=message.channel)
 
 
-def _history(payload: bytes) -> HistoryRequest:
+def _history(payload: bytes, unknown: Unknown | None) -> HistoryRequest:
     message = pb.HistoryRequest.FromString(payload)
-    check_known(message, "payload")
+    check_top(message, payload, unknown)
     direction = _DIRECTIONS.get(message.direction)
     if direction is None:
         raise bad_field("direction", "must be one of the Direction numbers")
@@ -178,9 +181,9 @@ def _optional_serial(message: pb.HistoryRequest, name: str) -> Serial | None:
     return serial_from_proto(getattr(message, name), name, strict=True)
 
 
-def _rpc(payload: bytes) -> RpcRequest:
+def _rpc(payload: bytes, unknown: Unknown | None) -> RpcRequest:
     message = pb.RpcRequest.FromString(payload)
-    check_known(message, "payload")
+    check_top(message, payload, unknown)
     return RpcRequest(
         id=message.id,
         method=message.method,
@@ -189,22 +192,24 @@ def _rpc(payload: bytes) -> RpcRequest:
     )
 
 
-def _stream(payload: bytes) -> StreamRequest:
+def _stream(payload: bytes, unknown: Unknown | None) -> StreamRequest:
     message = pb.StreamRequest.FromString(payload)
-    check_known(message, "payload")
+    check_top(message, payload, unknown)
     return StreamRequest(id=message.id, stream=message.stream, payload=message.payload)
 
 
-def _document_get(payload: bytes) -> DocumentGetRequest:
+def _document_get(payload: bytes, unknown: Unknown | None) -> DocumentGetRequest:
     message = pb.DocumentGetRequest.FromString(payload)
-    check_known(message, "payload")
+    check_top(message, payload, unknown)
     return DocumentGetRequest(id=message.id, channel=message.channel)
 
 
-def _document_change(payload: bytes) -> DocumentChangeRequest:
+def _document_change(payload: bytes, unknown: Unknown | None) -> DocumentChangeRequest:
     message = pb.DocumentChangeRequest.FromString(payload)
-    check_known(message, "payload")
+    check_top(message, payload, unknown)
     check_count(len(message.operations), "operations")
+    for index, operation in enumerate(message.operations):
+        check_known(operation, f"operations[{index}]", unknown)
 
     def read() -> tuple[Operation, ...]:
         return tuple(
@@ -220,9 +225,9 @@ def _document_change(payload: bytes) -> DocumentChangeRequest:
     )
 
 
-def _mark_read(payload: bytes) -> MarkReadRequest:
+def _mark_read(payload: bytes, unknown: Unknown | None) -> MarkReadRequest:
     message = pb.MarkReadRequest.FromString(payload)
-    check_known(message, "payload")
+    check_top(message, payload, unknown)
     check_count(len(message.notifications), "notifications")
     return MarkReadRequest(
         id=message.id, channel=message.channel, notifications=tuple(message.notifications)
@@ -230,7 +235,7 @@ def _mark_read(payload: bytes) -> MarkReadRequest:
 
 
 #: Event number → decoder of the payload a client sends with it.
-REQUEST_DECODERS: Final[dict[int, Callable[[bytes], Request]]] = {
+REQUEST_DECODERS: Final[dict[int, Callable[[bytes, Unknown | None], Request]]] = {
     EventType.PING: _ping,
     EventType.PONG: _pong,
     EventType.CLOSE: _close,

@@ -9,11 +9,20 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from arauto.codec import arauto_pb2 as pb
 from arauto.codec.checks import bad_field, check_operation_parts
 from arauto.codec.events import Operation
-from arauto.limits import VALUE_DEPTH_MAX
+from arauto.codec.unknown import (
+    ESSENTIAL_NUMBER_MIN,
+    Unknown,
+    UnknownFieldError,
+    check_unknown_bytes,
+    essential,
+)
+from arauto.limits import UNKNOWN_BYTES_MAX, VALUE_DEPTH_MAX
 from arauto.model import Serial
 
 __all__ = [
     "check_known",
+    "check_top",
+    "check_unknown_size",
     "operation_from_proto",
     "operation_to_proto",
     "positions_from_proto",
@@ -35,14 +44,48 @@ _OP_NAMES: Final = {
 _OP_NUMBERS: Final = {name: number for number, name in _OP_NAMES.items()}
 
 
-def check_known(message: ProtoMessage, field: str) -> None:
-    """Refuse a message that carries fields this schema does not have (this level only).
+def check_known(message: ProtoMessage, field: str, unknown: Unknown | None = None) -> None:
+    """Note in `unknown` the fields this schema does not have (this level only), or refuse them without it.
+
+    Raises:
+        ArautoError: BAD_FIELD; an UnknownFieldError where a second look with an `Unknown` may pass.
+    """
+    found = UnknownFieldSet(message)
+    if not found:
+        return
+    known = message.DESCRIPTOR.fields_by_number
+    for part in found:  # type: ignore[attr-defined]
+        if part.field_number in known:
+            raise bad_field(field, "must have its fields in the types of the schema")
+        if part.field_number >= ESSENTIAL_NUMBER_MIN:
+            raise essential(field)
+    if unknown is None:
+        raise UnknownFieldError(field)
+    unknown.note(len(found), field)
+
+
+def check_top(message: ProtoMessage, payload: bytes, unknown: Unknown | None) -> None:
+    """As `check_known`, for the whole of a request: before anything is made of what is not known, there must
+    be little of it.
 
     Raises:
         ArautoError: BAD_FIELD.
     """
-    if UnknownFieldSet(message):
-        raise bad_field(field, "must have no unknown fields")
+    if len(payload) > UNKNOWN_BYTES_MAX:
+        check_unknown_size(message, "payload")
+    check_known(message, "payload", unknown)
+
+
+def check_unknown_size(message: ProtoMessage, field: str) -> None:
+    """Refuse a message that is unknown for too large a part, at all levels together.
+
+    Raises:
+        ArautoError: BAD_FIELD.
+    """
+    known = type(message)()
+    known.CopyFrom(message)
+    known.DiscardUnknownFields()
+    check_unknown_bytes(message.ByteSize() - known.ByteSize(), field)
 
 
 def serial_from_proto(serial: pb.Serial, field: str, *, strict: bool) -> Serial:
@@ -73,11 +116,10 @@ def positions_to_proto(positions: dict[str, Serial], out: pb.Positions) -> None:
 
 
 def operation_from_proto(operation: pb.Operation, field: str, *, strict: bool) -> Operation:
+    """Return an operation; whether it has fields of its own that are not known is the caller's to check."""
     op = _OP_NAMES.get(operation.op, "")
     has_value = operation.HasField("value")
     has_source = operation.HasField("source")
-    if strict:
-        check_known(operation, field)
     check_operation_parts(
         op, has_value=has_value, has_source=has_source, field=field, source="source"
     )

@@ -21,6 +21,7 @@ from urllib.parse import quote, unquote
 from arauto.codec.checks import bad_field, check_serial
 from arauto.codec.events import Event, Publication, Request, SubscribeReply
 from arauto.codec.json import JsonCodec
+from arauto.codec.unknown import Unknown
 from arauto.errors import ArautoError, Code
 from arauto.limits import LAST_EVENT_ID_BYTES_MAX
 from arauto.model import Message, Serial
@@ -135,6 +136,9 @@ class SseCodec:
         return self._json.decode_event(b"\n".join(lines))
 
     def decode_request(self, data: bytes) -> Request:
+        raise _no_requests()
+
+    def decode_known(self, data: bytes, unknown: Unknown) -> Request:
         raise _no_requests()
 
     def encode_message(self, message: Message) -> bytes:

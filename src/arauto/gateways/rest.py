@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from arauto.codec.unknown import Unknown
 from arauto.errors import ArautoError, Code
 from arauto.gateways.correlations import PATH as CORRELATIONS
 from arauto.gateways.correlations import CorrelationDesk, RuleRegistry
@@ -17,6 +18,7 @@ from arauto.session.auth.tokens import bearer_of
 from arauto.session.environment import SessionEnvironment
 from arauto.session.identify import find_caller
 from arauto.session.oneshot import publish_all, published, read_messages, refuse_all
+from arauto.session.tolerance import note_ignored
 
 __all__ = ["Rest"]
 
@@ -115,7 +117,9 @@ class Rest:
         # All of it before the hub is asked for: what is bad or not allowed must not make one.
         env, name = self._env, query.get("hub", [""])[-1]
         body = await _body(receive)
-        items = read_messages(body)
+        unknown = Unknown()
+        is_strict = query.get("strict", [""])[-1] == "true"
+        items = read_messages(body, unknown, is_strict=is_strict)
         token = bearer_of(headers.get(b"authorization", ""))
         caller = await find_caller(env, name, token, _address(scope))
         asker = Asker(user=caller.user, transport="http", address=_address(scope))
@@ -126,6 +130,9 @@ class Rest:
         if outcomes is None:
             stranger = asker.address if caller.identity is None else None
             hub = await env.directory.get(name, stranger=stranger)
+            if unknown.count:
+                hub.counters.unknown_fields += 1
+                note_ignored(unknown, hub=name, session="", request="publish")
             trace = env.trace_publish
             outcomes = await publish_all(hub, items, asker, caller, trace, size_bytes=len(body))
         return msgspec.json.encode(published(outcomes))

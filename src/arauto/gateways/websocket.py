@@ -137,7 +137,10 @@ class WebSocketGateway:
             headers.get(b"authorization", b"").decode("latin-1")
         )
         format = self._formats[chosen] if chosen else self._default
-        connection = WebSocketConnection(self, hub, token, format, request.address, request.leave)
+        is_strict = query.get("strict", [""])[-1] == "true"
+        connection = WebSocketConnection(
+            self, hub, token, format, request.address, request.leave, is_strict=is_strict
+        )
         take_over(
             request,
             headers,
@@ -172,6 +175,7 @@ class WebSocketConnection(FramedConnection):
         "_format",
         "_gateway",
         "_hub",
+        "_is_strict",
         "_token",
         "_wanted",
         "address",
@@ -188,6 +192,8 @@ class WebSocketConnection(FramedConnection):
         format: Format,
         address: str,
         leave: Callable[[], None],
+        *,
+        is_strict: bool,
     ) -> None:
         super().__init__(
             gateway.env.hub.clock,
@@ -199,6 +205,7 @@ class WebSocketConnection(FramedConnection):
         self._hub = hub
         self._token = token
         self._format = format
+        self._is_strict = is_strict
         self._wanted = TEXT if format.codec.is_text else BINARY
         self._early: list[bytes] | None = []
         """Messages that came before the session could be opened; None once it is."""
@@ -223,7 +230,9 @@ class WebSocketConnection(FramedConnection):
             gateway.env.hub.tasks.spawn(self._open_later())
 
     def _begin(self, hub: Hub) -> None:
-        self.session = Session(self._gateway.env, hub, self, self._format)
+        self.session = Session(
+            self._gateway.env, hub, self, self._format, is_strict=self._is_strict
+        )
         self._start(self.session)
 
     def _start(self, session: Session, identity: Identity | None = None) -> None:
@@ -244,7 +253,9 @@ class WebSocketConnection(FramedConnection):
             self._token = ""
             if self.has_ended():
                 return
-            self.session = session = Session(env, hub, self, self._format, id=id)
+            self.session = session = Session(
+                env, hub, self, self._format, id=id, is_strict=self._is_strict
+            )
             self._start(session, identity)
         except ArautoError as error:
             self._refuse(error)

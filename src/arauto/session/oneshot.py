@@ -11,7 +11,9 @@ from arauto.codec.checks import check_items
 from arauto.codec.events import Ack, AckItem, ErrorEvent, PublishItem, PublishRequest
 from arauto.codec.json_body import decode_body
 from arauto.codec.json_events import EVENT_TO_SHAPE
+from arauto.codec.json_open import OpenPublishBody, note_unknown
 from arauto.codec.json_requests import REQUEST_FROM_SHAPE
+from arauto.codec.unknown import Unknown, UnknownFieldError
 from arauto.errors import ArautoError
 from arauto.flow.authorise import publish_refusal
 from arauto.grants import GrantSet
@@ -50,13 +52,27 @@ class Published(msgspec.Struct, frozen=True):
     results: list[event_shapes.AckItem]
 
 
-def read_messages(body: bytes) -> tuple[PublishItem, ...]:
+def read_messages(
+    body: bytes, unknown: Unknown | None = None, *, is_strict: bool = False
+) -> tuple[PublishItem, ...]:
     """The messages of a client's body, `{"messages": […]}`.
+
+    Args:
+        body: as it came.
+        unknown: told of the fields that this version does not know and ignores.
+        is_strict: refuse those fields, as the client asked for.
 
     Raises:
         ArautoError: BAD_FIELD or BATCH_TOO_LARGE, naming the field.
     """
-    return items_of(decode_body(body, PublishBody))
+    try:
+        return items_of(decode_body(body, PublishBody))
+    except UnknownFieldError:
+        open_body = decode_body(body, OpenPublishBody)
+        note_unknown(body, OpenPublishBody, unknown or Unknown())
+        if is_strict:
+            raise
+    return items_of(PublishBody(open_body.messages))
 
 
 def items_of(

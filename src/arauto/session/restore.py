@@ -18,8 +18,9 @@ __all__ = ["Restorer", "SessionState"]
 _KEY_LEN_MAX = 128
 
 
-class SessionState(msgspec.Struct, frozen=True, gc=False):
-    """All that is needed to take a session up again."""
+class SessionState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """All that is needed to take a session up again. Read in full or not at all: what a newer version added
+    may be what restricts the session, and a client whose key does not hold authenticates anew."""
 
     session: str
     identity: Identity

@@ -11,7 +11,6 @@ from enum import Enum
 from math import inf
 from typing import Any
 
-import msgspec
 import structlog
 
 from arauto.codec.events import ErrorEvent, Event, Ping, PublishRequest, Request
@@ -26,7 +25,7 @@ from arauto.hub.quota import TokenBucket
 from arauto.hub.refusals import Asker
 from arauto.hub.sender import Sender
 from arauto.hub.subscriber import Subscriber
-from arauto.model import JSON, Identity, Serial
+from arauto.model import Identity, Serial
 from arauto.session import commands
 from arauto.session.connection import Connection, EndedConnection
 from arauto.session.cost import LARGE_BYTES, bytes_cost, rate_error, request_cost
@@ -34,13 +33,17 @@ from arauto.session.environment import SessionEnvironment
 from arauto.session.greeter import Greeter
 from arauto.session.greeting import auth_reply, session_info
 from arauto.session.publish import handle_publish
+from arauto.session.record import journal
 from arauto.session.restorable import Restorable
+from arauto.session.tolerance import read_known
 from arauto.settings import Rules
-from arauto.storage.base import JournalEntry, Kind
+from arauto.storage.base import Kind
 
 __all__ = ["Phase", "Session", "new_id"]
 
 _log = structlog.get_logger("arauto.session")
+
+_NOT_THE_CLIENTS_DOING = frozenset({Code.HUB_RATE_LIMITED, Code.UNKNOWN_EVENT, Code.NOT_AVAILABLE})
 
 
 class Phase(Enum):
@@ -69,9 +72,11 @@ class Session:
         "env",
         "errors",
         "granted",
+        "has_ignored",
         "history_requests",
         "hub",
         "identity",
+        "is_strict",
         "opened_ms",
         "opened_s",
         "outbox",
@@ -93,8 +98,10 @@ class Session:
         format: Format,
         *,
         id: str = "",
+        is_strict: bool = False,
     ) -> None:
-        """Join a hub, with the id under which the client has authenticated already, if it has.
+        """Join a hub, with the id under which the client has authenticated already, if it has. A strict
+        session refuses the fields this version does not know, where others are spared them.
 
         Raises:
             ArautoError: TOO_MANY_SESSIONS.
@@ -128,6 +135,9 @@ class Session:
         self._counters = hub.counters
         self.errors = 0
         """Refusals since the last request that succeeded."""
+        self.is_strict = is_strict
+        self.has_ignored = False
+        """Whether a field was ignored that this version does not know."""
         self._queue: deque[Request] | None = None
         self.restorable = Restorable(self)
         self._now_s = env.hub.clock.monotonic_s
@@ -179,7 +189,7 @@ class Session:
             self._look_within(deadline_s)
         self._started = True
         self.hub.counters.sessions_started += 1
-        self._journal(Kind.SESSION_START, {})
+        journal(self, Kind.SESSION_START, {})
         if identity is not None:
             self.send(auth_reply(self, 0))
             self.recheck()
@@ -221,7 +231,7 @@ class Session:
         duration_ms = int((clock.monotonic_s() - self.opened_s) * 1000)
         self.hub.counters.sessions_ended += 1
         self.hub.counters.session_duration_ms += duration_ms
-        self._journal(Kind.SESSION_END, {"durationMs": duration_ms, "code": int(code)})
+        journal(self, Kind.SESSION_END, {"durationMs": duration_ms, "code": int(code)})
 
     def _let_go(self) -> None:
         """Part from whatever holds this session as it holds it, so that it goes with its connection."""
@@ -275,11 +285,14 @@ class Session:
         try:
             request = self._decode(data)
         except ArautoError as error:
-            if bucket.take(now_s, 1 + bytes_cost(size_bytes)):
-                self.refuse(error, self.outbox.format.codec.request_id(data))
-            else:
-                self.note_refusal(rate_error(self.hub.quotas), "")
-            return
+            known = read_known(self, data, error)
+            if isinstance(known, ArautoError):
+                if bucket.take(now_s, 1 + bytes_cost(size_bytes)):
+                    self.refuse(known, self.outbox.format.codec.request_id(data))
+                else:
+                    self.note_refusal(rate_error(self.hub.quotas), "")
+                return
+            request = known
         if bucket.rate_per_s:
             # Most of what comes costs one; the same as `request_cost`, on the shortest way.
             is_small = (
@@ -367,8 +380,8 @@ class Session:
         connection = self.connection
         asker = Asker(self.id, self.user, connection.transport, connection.address)
         self.hub.refusals.note(error, asker, request=request, channel=channel)
-        if error.code is Code.HUB_RATE_LIMITED or error.code >= Code.STORAGE_FAILED:
-            return  # not this client's doing: nobody is sent away for good over a full disk
+        if error.code in _NOT_THE_CLIENTS_DOING or error.code >= Code.STORAGE_FAILED:
+            return  # nobody is sent away for good over a full disk, or for being newer than the node
         self.errors += 1
         limit = self.env.limits.errors_max
         if limit and self.errors > limit:
@@ -470,25 +483,7 @@ class Session:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self.env.hub.tasks.spawn(work)
 
-    def _journal(self, kind: Kind, details: dict[str, object]) -> None:
-        details["transport"] = self.connection.transport
-        details["address"] = self.connection.address
-        entry = JournalEntry(
-            kind=kind,
-            ts_ms=self.env.hub.clock.wall_ms(),
-            hub=self.hub.name,
-            session=self.id,
-            user=self.user,
-            content_type=JSON,
-            payload=msgspec.json.encode(details),
-        )
-        self.env.hub.storage.journal.append(entry, _ignore)
-
 
 def new_id(env: SessionEnvironment) -> str:
     """An id for a session that is about to begin."""
     return env.hub.entropy.token(12)
-
-
-def _ignore(error: object) -> None:
-    """Session records are best effort: the store counts and reports its own failures."""

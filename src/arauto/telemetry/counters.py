@@ -58,6 +58,7 @@ COUNTER_FIELDS: tuple[str, ...] = (
     "slow_disconnects",
     "snapshot_failures",
     "stored",
+    "unknown_fields",
 )
 
 # Reads all of them in one call: a node may have ten thousand hubs, and reading must not stop the loop.
@@ -118,6 +119,7 @@ class Counters:
         "slow_disconnects",
         "snapshot_failures",
         "stored",
+        "unknown_fields",
     )
 
     def __init__(self) -> None:
@@ -153,6 +155,8 @@ class Counters:
         """Writes of retained messages that failed; they are tried again with the next flush."""
         self.snapshot_failures = 0
         """Documents that could not be written whole, or whose log could not be cut; both are tried again."""
+        self.unknown_fields = 0
+        """Requests carried out without some of their fields, which this version does not know."""
         self.sessions_started = 0
         self.sessions_restored = 0
         self.sessions_ended = 0

@@ -70,6 +70,7 @@ class Totals(msgspec.Struct, rename="camel", omit_defaults=True):
     slow_disconnects: int = 0
     snapshot_failures: int = 0
     stored: int = 0
+    unknown_fields: int = 0
     refused: dict[int, int] = {}
     publish_time: TimingTotals = msgspec.field(default_factory=TimingTotals)
     document_time: TimingTotals = msgspec.field(default_factory=TimingTotals)

@@ -61,6 +61,11 @@ _COUNTERS: tuple[tuple[str, str, str], ...] = (
         "document_snapshot_failures",
         "Failed snapshots of documents, to be repeated",
     ),
+    (
+        "unknown_fields",
+        "requests_with_unknown_fields",
+        "Requests carried out without fields that this version does not know",
+    ),
     ("sessions_started", "sessions_started", "Sessions begun"),
     ("sessions_restored", "sessions_restored", "Sessions that came back after a lost connection"),
     ("sessions_ended", "sessions_ended", "Sessions ended"),

@@ -60,7 +60,7 @@ async def test_a_token_decides_where_one_may_publish(
     ("path", "body", "status", "field"),
     [
         (PATH, {}, 400, "messages"),
-        (PATH, {"event": "publish", "messages": []}, 400, "body"),
+        (PATH, {"event": "publish", "messages": []}, 400, "messages"),
         (PATH, {"messages": [{"text": "x"}]}, 400, "messages[0].channel"),
         (PATH, {"messages": [{"channel": "a", "text": "x"}] * 1_001}, 413, "messages"),
         ("/v1/publish", {"messages": [{"channel": "a", "text": "x"}]}, 400, "hub"),

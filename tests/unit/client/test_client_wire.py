@@ -16,11 +16,12 @@ from picows import WSMsgType, ws_create_server
 
 from arauto.client import Client, State, Tuning
 from arauto.client.supervisor import websocket_url
-from arauto.codec.events import Publication
+from arauto.codec.events import Publication, PublishRequest
 from arauto.errors import ArautoError, Code
 from tests.unit.client.conftest import LoopClock
 from tests.unit.client.fake_node import FakeNode, Peer, message
 from tests.unit.client.test_client_connection import States
+from tests.unit.codec.newer import NEWER_EVENTS
 
 Make = Callable[..., Client]
 
@@ -164,3 +165,16 @@ async def test_a_certificate_nobody_trusts_is_refused_and_not_tried_again(
     assert (caught.value.code, client.state) == (Code.HANDSHAKE_REFUSED, State.FAILED)
     server.close()
     await server.wait_closed()
+
+
+@pytest.mark.parametrize("name", NEWER_EVENTS)
+async def test_what_a_newer_node_says_more_costs_no_connection(
+    make: Make, node: FakeNode, flavour: str, name: str
+) -> None:
+    _, (proto, text) = NEWER_EVENTS[name]
+    async with make(flavour=flavour) as client:
+        peer = await node.peer()
+        peer.send_raw(text if peer.codec.is_text else proto)
+        await client.publish("c", 1)
+        assert client.state is State.CONNECTED
+    assert peer.count(PublishRequest) == 1

@@ -8,12 +8,16 @@ from arauto.codec import events as ev
 from arauto.codec.base import Codec
 from arauto.model import JSON, TEXT, Direction, Grant, Grants, Member, Message, Serial
 
-__all__ = ["EVENTS", "REQUESTS", "decode_whole"]
+__all__ = ["EVENTS", "REQUESTS", "decode_whole", "whole"]
 
 
 def decode_whole(codec: Codec, data: bytes) -> ev.Request:
     """Decode a request, and the values that a server reads later."""
-    request = codec.decode_request(data)
+    return whole(codec.decode_request(data))
+
+
+def whole(request: ev.Request) -> ev.Request:
+    """The request with the values that a server reads later."""
     if isinstance(request, ev.DocumentChangeRequest):
         return msgspec.structs.replace(request, operations=ev.operations_of(request))
     return request

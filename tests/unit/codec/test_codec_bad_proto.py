@@ -310,7 +310,7 @@ def test_an_event_of_the_server_is_refused(event: EventType) -> None:
         (envelope(EventType.PING, pb.Ping(id=2**53)), 0),
         (envelope(EventType.PING, b"\x0a\x01a"), 0),
         (GOOD[:-1], 0),
-        (PING + b"\x18\x01", 0),
+        (PING + b"\x18\x01", 1),
         (b"hunter2", 0),
         (b"", 0),
     ],

@@ -17,6 +17,7 @@ from arauto.codec.events import (
     PublishItem,
     PublishRequest,
     Request,
+    operations_of,
 )
 from arauto.codec.json import JsonCodec
 from arauto.codec.json_values import _is_shallow
@@ -238,7 +239,7 @@ def change(value: str) -> Any:
         b'[{"op":"add","path":"/a","value":' + value.encode() + b"}]}",
     )
     assert isinstance(request, DocumentChangeRequest)
-    return request.operations[0].value
+    return operations_of(request)[0].value
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,7 @@ def test_the_json_page_has_an_example_of_every_event_each_way() -> None:
     shown = {
         vectors()[(file, name)]["event"] + " " + file
         for file, name, _, _ in _EXAMPLE.findall((PAGES / "json.md").read_text(encoding="utf-8"))
+        if not file.startswith("newer_")
     }
     wanted = {f"{EventType(n).name.lower()} requests" for n, _ in REQUEST_ENCODERS.values()}
     wanted |= {f"{EventType(n).name.lower()} events" for n, _ in EVENT_ENCODERS.values()}

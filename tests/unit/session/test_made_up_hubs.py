@@ -151,7 +151,7 @@ async def test_a_hub_that_could_not_be_opened_takes_no_place(
 ) -> None:
     desk = make_desk(strangers=FEW, hubs_max=1)
 
-    async def fail(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise StorageError(Code.STORAGE_UNAVAILABLE, "away")
 
     with monkeypatch.context() as broken:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from arauto.codec.events import (
@@ -275,3 +276,18 @@ async def test_stored_channels_are_recovered_from_the_store_too(make_desk: MakeD
     restored = await restore(back, key, room_1=place)
     assert {r.channel: r.recovered for r in restored.results}["room:1"]
     assert back.payloads() == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("path", [(), ("identity",), ("identity", "grants")])
+async def test_a_state_that_says_more_than_is_known_here_is_not_taken_up(
+    desk: Desk, path: tuple[str, ...]
+) -> None:
+    """A newer node wrote it before a roll-back: what it adds may restrict the session."""
+    _, key = await signed_in(desk)
+    ((name, value),) = await stored(desk.storage.kv, "shop", "restore:")
+    state = part = msgspec.msgpack.decode(value or b"")
+    for step in path:
+        part = part[step]
+    part["only_from"] = "10.0.0.0/8"
+    await desk.storage.kv.put("shop", name, msgspec.msgpack.encode(state), 60)
+    assert await refused(await desk.connect(), key) == Code.BAD_RESTORE_KEY

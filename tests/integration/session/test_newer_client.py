@@ -15,6 +15,7 @@ from arauto.codec.events import (
 from arauto.codec.numbers import EventType
 from arauto.codec.proto import _wrap
 from arauto.errors import Code
+from arauto.session import tolerance
 from tests.integration.admin.conftest import Admin
 from tests.integration.conftest import RunningNode, StartNode
 from tests.integration.session.talk import FLAVOURS
@@ -130,7 +131,13 @@ async def test_the_admin_api_stays_strict(node: RunningNode) -> None:
     assert problem["code"] == Code.BAD_FIELD
 
 
-async def test_a_counter_shows_it_without_any_name_of_theirs(node: RunningNode) -> None:
+async def test_a_counter_and_one_line_show_it_without_any_name_of_theirs(
+    node: RunningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[dict[str, object]] = []
+    monkeypatch.setattr(
+        tolerance._log, "debug", lambda event, **said: lines.append(said), raising=False
+    )
     wire = await connect(node.url, flavour="arauto.v1.json")
     for n in range(20):
         wire.send_raw(b'{"event":"occupancy","id":1,"channel":"a","stranger%d":1}' % n)
@@ -138,5 +145,7 @@ async def test_a_counter_shows_it_without_any_name_of_theirs(node: RunningNode) 
     wire.send(PublishRequest(id=3, items=(PublishItem(channel="a", payload=b"x"),)))
     await wire.next(Ack)
     assert ignored(node) == 20
+    assert [(line["request"], line["count"]) for line in lines] == [("occupancy", 1)]
+    assert "stranger" not in repr(lines)
     assert all("stranger" not in str(code) for code in node.node.metrics.total().refused)
     await wire.close()

@@ -1,6 +1,6 @@
 """The grammar of names: hubs, channels, namespaces and patterns. Pure; shared with the clients.
 
-A *channel* is 1–255 bytes of UTF-8 in NFC, without control characters, white space, `*` or `#`.
+A *channel* is 1–255 bytes of UTF-8 in NFC, of visible characters (`visible.py`), without `*` or `#`.
 `:` separates segments; what stands before the first `:` is the *namespace*. A name that starts with
 `/` is a topic of the tree: `/a/b` lies under `/a`, and subscribing to a topic covers what lies under it.
 
@@ -13,6 +13,7 @@ import unicodedata
 from functools import lru_cache
 
 from arauto.errors import ArautoError, Code
+from arauto.visible import hidden_in
 
 __all__ = [
     "ALL_CHANNELS",
@@ -22,6 +23,7 @@ __all__ = [
     "check_channel",
     "check_hub",
     "check_id",
+    "check_kept",
     "check_pattern",
     "is_pattern",
     "is_topic",
@@ -38,7 +40,7 @@ CHANNEL_BYTES_MAX = 255
 _STARS_MAX = 4
 
 _HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
-_FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ufeff]")
+_CONTROL = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ufeff]")
 
 
 def check_hub(name: str) -> str:
@@ -97,7 +99,35 @@ def check_pattern(name: str) -> str:
     return name
 
 
+def check_kept(name: str) -> str:
+    """Return the name if a channel can ever have had it: earlier versions let characters in that do not show,
+    and what was stored under such a name can still be looked up and deleted.
+
+    Raises:
+        ArautoError: BAD_CHANNEL_NAME.
+    """
+    if "*" in name or "#" in name:
+        raise _bad("a channel name has no wildcards (* or #)")
+    _check_size(name)
+    if _CONTROL.search(name):
+        raise _bad("a channel name has no white space and no control characters")
+    return name
+
+
 def _check_text(name: str) -> None:
+    _check_size(name)
+    if hidden := hidden_in(name):
+        raise _bad(
+            "a channel name has no white space and no control, invisible or unassigned characters; "
+            f"this has U+{ord(hidden):04X}"
+        )
+    if not name.isascii() and not unicodedata.is_normalized("NFC", name):
+        raise _bad("a channel name is in Unicode normal form C")
+    if name[0] == "/" and name != "/" and "" in name[1:].split("/"):
+        raise _bad("a topic path has no empty segment and no slash at its end")
+
+
+def _check_size(name: str) -> None:
     if not name:
         raise _bad("a channel name is not empty")
     try:
@@ -106,12 +136,6 @@ def _check_text(name: str) -> None:
         raise _bad("a channel name is valid UTF-8") from None
     if size_bytes > CHANNEL_BYTES_MAX:
         raise _bad(f"a channel name has at most {CHANNEL_BYTES_MAX} bytes")
-    if _FORBIDDEN.search(name):
-        raise _bad("a channel name has no white space and no control characters")
-    if not name.isascii() and not unicodedata.is_normalized("NFC", name):
-        raise _bad("a channel name is in Unicode normal form C")
-    if name[0] == "/" and name != "/" and "" in name[1:].split("/"):
-        raise _bad("a topic path has no empty segment and no slash at its end")
 
 
 def _bad(rule: str) -> ArautoError:

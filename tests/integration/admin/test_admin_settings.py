@@ -397,3 +397,15 @@ async def test_a_setting_nobody_can_read_can_be_replaced_and_deleted(
     await admin.ok("PUT", "/v1/hubs/shop", {})
     await admin.ok("DELETE", "/v1/hubs/shop/rules/bad")
     assert await store.get("rules", "shop", "bad") is None
+
+
+async def test_settings_of_a_name_that_is_refused_by_now_can_be_seen_and_deleted_only(
+    node: RunningNode, admin: Admin
+) -> None:
+    old, path = "admin\u200b", "/v1/hubs/shop/channel-settings"
+    await admin.ok("PUT", "/v1/hubs/shop", {})
+    await node.node.storage.settings.put("channel", "shop", old, b"{}")
+    assert (await admin.request("GET", path, params={"channel": old})).status_code == 200
+    for method, body, status in (("PUT", {}, 400), ("DELETE", None, 204), ("GET", None, 404)):
+        answer = await admin.request(method, path, params={"channel": old}, json=body)
+        assert answer.status_code == status

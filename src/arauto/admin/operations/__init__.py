@@ -14,7 +14,7 @@ from arauto.admin.operations.states import States
 from arauto.admin.operations.stats import Stats
 from arauto.admin.records import NodeInfo
 from arauto.admin.revoked import RevokedUsers
-from arauto.names import check_channel, check_id
+from arauto.names import check_channel, check_id, check_kept
 from arauto.session.environment import SessionEnvironment
 from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Rules
 from arauto.telemetry.intervals import Intervals
@@ -84,6 +84,7 @@ class Operations:
             kind="channel",
             settings_type=ChannelSettings,
             check_id=check_channel,
+            check_kept=check_kept,
             check=checks.check_channel_settings,
         )
         self.live = Live(env, states)

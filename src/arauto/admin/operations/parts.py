@@ -39,6 +39,7 @@ class Parts(Generic[S]):
         settings_type: type[S],
         check_id: Callable[[str], object],
         check: Callable[[HubState, str, S], None],
+        check_kept: Callable[[str], object] | None = None,
         users: Callable[[HubState, str], str] = lambda state, id: "",
     ) -> None:
         """Prepare the verbs.
@@ -51,6 +52,7 @@ class Parts(Generic[S]):
             settings_type: what one is.
             check_id: refuses malformed ids.
             check: refuses settings that do not fit the hub's others.
+            check_kept: refuses ids that nothing can have been set under; None = `check_id`.
             users: says what would be left without one if it were deleted.
         """
         self._store = store
@@ -59,6 +61,7 @@ class Parts(Generic[S]):
         self._kind = kind
         self._type = settings_type
         self._check_id = check_id
+        self._check_kept = check_kept or check_id
         self._check = check
         self._users = users
 
@@ -99,7 +102,8 @@ class Parts(Generic[S]):
         Raises:
             ArautoError: as `get`, UNKNOWN_RULES, CONFLICT (too many, or not at `if_version`).
         """
-        self._check_names(hub, id)
+        check_hub(hub)
+        self._check_id(id)
         async with self._changes.to(hub, f"{self._kind}.set", id, by=by):
             state = await self._states.of(hub)
             self._states.check_version(await self._read(hub, id), if_version)
@@ -142,7 +146,7 @@ class Parts(Generic[S]):
     def _check_names(self, hub: str, id: str | None) -> None:
         check_hub(hub)
         if id is not None:
-            self._check_id(id)
+            self._check_kept(id)
 
     def _missing(self) -> ArautoError:
         return ArautoError(Code.NOT_FOUND, "there is nothing set under that id", field="id")

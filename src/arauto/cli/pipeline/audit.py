@@ -18,7 +18,7 @@ from arauto.cli.pipeline.common import (
     read_config,
     starting_spark,
 )
-from arauto.names import check_channel, check_hub
+from arauto.names import check_hub, check_kept
 from arauto.printable import one_line, printable
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def audit(
     if hub is not None:
         check_hub(hub)
     if channel:
-        check_channel(channel)
+        check_kept(channel)
     settings = read_config(config, data_dir)
     console = errors()
     with starting_spark(settings, "arauto-audit", console, master=master) as context:

@@ -18,7 +18,7 @@ from arauto.cli.pipeline.common import (
     starting_spark,
 )
 from arauto.errors import ArautoError, Code
-from arauto.names import check_channel, check_hub
+from arauto.names import check_hub, check_kept
 from arauto.printable import printable
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _check_publishing(settings: "Config", hub: str, channel: str) -> None:
     from arauto.pipeline.node_api import NodeApi, Retry
 
     check_hub(hub)
-    check_channel(channel)
+    check_kept(channel)
     if not settings.admin.token:
         raise ArautoError(Code.BAD_CONFIG, "admin.token is not set", field="admin.token")
     with NodeApi(

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from arauto.errors import ArautoError, Code
-from arauto.names import check_channel, check_hub
+from arauto.names import check_hub, check_kept
 from arauto.pipeline.audit import events
 from arauto.pipeline.audit.recipients import covers, recipients, subscription_spans
 from arauto.pipeline.lake.table import Lake
@@ -85,7 +85,7 @@ def about_channel(lake: Lake, question: Question, channel: str) -> DataFrame:
     Raises:
         ArautoError: BAD_CHANNEL_NAME.
     """
-    check_channel(channel)
+    check_kept(channel)
     here = F.col("channel") == channel
     found = question.rows(lake, "messages").where(here)
     went = recipients(found, _spans(lake, question))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from arauto.errors import ArautoError, Code
-from arauto.names import check_channel, check_hub
+from arauto.names import check_hub, check_kept
 from arauto.pipeline.mining.paths import ItemPath, parse_path, value_of
 
 __all__ = ["Caps", "Kind", "MiningOptions", "Per"]
@@ -72,7 +72,7 @@ class MiningOptions:
     def __post_init__(self) -> None:
         check_hub(self.hub)
         if self.channel:
-            check_channel(self.channel)
+            check_kept(self.channel)
         _check(0 < len(self.items) <= _PATHS_MAX, "items", f"needs 1 to {_PATHS_MAX} paths")
         _check(len(set(self.items)) == len(self.items), "items", "names a path twice")
         _check(self.kind in ("sets", "sequences"), "kind", "is sets or sequences")

@@ -83,7 +83,7 @@ def check_user(user: str) -> str:
     if not 1 <= size_bytes <= USER_BYTES_MAX:
         raise ArautoError(
             Code.BAD_FIELD,
-            f"a user id is 1-{USER_BYTES_MAX} bytes without white space, control characters, * or #",
+            f"a user id is 1-{USER_BYTES_MAX} bytes of visible characters, without white space, * or #",
             field="user",
         )
     return user

@@ -1,5 +1,6 @@
 """Occupancy: subscribers see how many are there, at a fraction of presence's cost."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from arauto.clock import Timer
@@ -30,6 +31,10 @@ class OccupancyFeature(Feature):
 
     def on_join(self, subscriber: "Subscriber") -> None:
         self._announce_later()
+
+    def on_attach(self, subscribers: "Sequence[Subscriber]") -> None:
+        # One announcement for all, instead of one for each.
+        self._announce()
 
     def on_leave(self, subscriber: "Subscriber") -> None:
         self._announce_later()

@@ -1,6 +1,7 @@
 """Presence: subscribers see who else is there."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -55,10 +56,9 @@ class PresenceFeature(Feature):
     def snapshot(self, id: int = 0) -> Presence:
         """Who is here, up to a page; the total is always right."""
         page_len = self.channel.env.limits.presence_page_len
-        members = tuple(self._members.values())
-        return Presence(
-            id=id, channel=self.channel.name, members=members[:page_len], total=len(members)
-        )
+        # Who joins a channel with very many pays for what is shown, not for all.
+        page = tuple(islice(self._members.values(), page_len))
+        return Presence(id=id, channel=self.channel.name, members=page, total=len(self._members))
 
     def export_state(self) -> bytes:
         return msgspec.msgpack.encode(list(self._members.values()))

@@ -210,13 +210,13 @@ class Audience:
         for lane in self._lanes:
             frame = lane.format.encode(event)
             if to_all_but is not None and to_all_but.outbox in lane.outboxes:
-                lane.put_except(frame, None, [to_all_but.outbox])
+                lane.put_except(frame, None, {to_all_but.outbox})
             else:
                 lane.put(frame, None)
 
-    def _excluded(self, message: Message) -> list[Outbox]:
-        return [
+    def _excluded(self, message: Message) -> set[Outbox]:
+        return {
             subscriber.outbox
             for subscriber in self.hub.subscribers_named(message.exclude)
             if self.has(subscriber)
-        ]
+        }

@@ -14,6 +14,7 @@ from arauto.errors import ArautoError, Code
 from arauto.hub.environment import Environment
 from arauto.hub.hub import Hub
 from arauto.hub.made_on_use import MadeOnUse, StrangerLimits
+from arauto.hub.name_index import SLICE_LEN
 from arauto.hub.rules import HubState
 from arauto.names import check_hub
 from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Rules
@@ -222,7 +223,9 @@ class Directory:
 
     async def _sweep(self) -> None:
         try:
-            for name, hub in list(self.hubs.items()):
+            for index, (name, hub) in enumerate(list(self.hubs.items())):
+                if index % SLICE_LEN == SLICE_LEN - 1:
+                    await asyncio.sleep(0)
                 await hub.close_idle_channels()
                 close_s = self.made_on_use.close_s(name, self._env.limits.hub_close_s)
                 deadline_s = self._env.clock.monotonic_s() - close_s

@@ -87,7 +87,7 @@ class Lane:
         frames.append(frame)
         self.messages.append(message)
 
-    def put_except(self, frame: bytes, message: Message | None, excluded: "list[Outbox]") -> None:
+    def put_except(self, frame: bytes, message: Message | None, excluded: "set[Outbox]") -> None:
         """Owe a frame to everyone but a few. Costs one append per subscriber, so it is the rare path."""
         self.spill()
         item: Item = (frame, self, (frame,), (message,))

@@ -5,6 +5,7 @@ or pattern inside it can reach another hub. Neighbours: `directory.py` makes and
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -84,7 +85,8 @@ class Hub:
         self.departed = Departed(self.ts_ms - 1)
         self._opening: dict[str, asyncio.Future[Channel]] = {}
         self._closing: dict[str, asyncio.Future[None]] = {}
-        self._idle: dict[Channel, float] = {}
+        self._idle: OrderedDict[Channel, float] = OrderedDict()
+        """By when they were last used. Not a dict: its first costs the more, the more were taken before."""
         self._watchers: dict[int, list[str]] = {}
         self.patterns: Matcher[dict[Subscriber, None]] = Matcher()
         self.sessions: dict[str, Subscriber] = {}
@@ -111,8 +113,10 @@ class Hub:
         """Let a session into the hub.
 
         Raises:
-            ArautoError: TOO_MANY_SESSIONS.
+            ArautoError: TOO_MANY_SESSIONS, HUB_CLOSED.
         """
+        if self._is_closed:
+            raise _closed()
         limit = self.quotas.sessions_max
         if limit and len(self.sessions) >= limit:
             raise ArautoError(Code.TOO_MANY_SESSIONS, f"this hub allows {limit} sessions at a time")
@@ -241,8 +245,12 @@ class Hub:
     async def close_idle_channels(self) -> int:
         """Close channels nobody has used for the configured time; return how many."""
         deadline_s = self.env.clock.monotonic_s() - self.env.limits.channel_close_s
-        closed = 0
+        closed = looked = 0
         while self._idle:
+            await _pause(looked)
+            looked += 1
+            if not self._idle:
+                break
             channel = next(iter(self._idle))
             if self._idle[channel] > deadline_s:
                 break
@@ -434,18 +442,25 @@ class Hub:
         return not self.sessions and not self.channels and not self._opening
 
     async def close(self) -> None:
-        """Disconnect everyone and release everything."""
+        """Disconnect everyone and release everything. Where that is very much, others get their turn."""
         self._is_closed = True
-        for subscriber in list(self.sessions.values()):
+        for index, subscriber in enumerate(list(self.sessions.values())):
             subscriber.session.disconnect(Code.HUB_CLOSED, "the hub was closed")
+            await _pause(index)
         channels = list(self.channels.values())
-        for channel in channels:
-            channel.is_open = False
-            await channel.close()
         self.channels = {}
         self.names = NameIndex()
-        self._idle = {}
-        if any(channel.is_storing for channel in channels):
+        self._idle.clear()
+        for channel in channels:
+            channel.is_open = False
+        is_storing = False
+        for index in range(len(channels)):
+            # Taken out one by one, so that they are not freed all at once either.
+            channel = channels.pop()
+            await channel.close()
+            is_storing = is_storing or channel.is_storing
+            await _pause(index)
+        if is_storing:
             # Whoever opens them next must find everything that has a serial.
             await self.env.storage.journal.flush()
         await self.retained.close()

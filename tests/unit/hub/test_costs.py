@@ -4,23 +4,30 @@ Each case does the same thing in a small world and in a large one. What the thin
 not make it dearer: the steps may grow with the logarithm of the rest (order is kept in trees), not with
 the rest."""
 
+import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 import pytest
 
-from arauto.codec.events import Pong, PublishItem
+from arauto.codec.events import Occupancy, Pong, PublishItem
+from arauto.errors import ArautoError, Code
+from arauto.features.presence import PresenceFeature
+from arauto.hub.directory import Directory
+from arauto.hub.environment import HubLimits
 from arauto.hub.fanout import Turn
 from arauto.hub.hub import Hub
+from arauto.hub.outbox import Outbox
 from arauto.hub.retained import Retained
-from arauto.model import SlowPolicy, When
+from arauto.model import Member, SlowPolicy, When
 from arauto.names import check_pattern
 from arauto.settings import Rules
 from arauto.testing.clock import FakeClock
 from tests.unit.hub.test_outbox import a_lane, an_outbox
-from tests.unit.hub.world import NOBODY, WIRE, Reader, SlowDisk, World, message
+from tests.unit.hub.world import NOBODY, WIRE, Reader, SlowDisk, World, join, message
 
 SMALL, LARGE = 10, 10_000
 #: How much dearer a thing may be with a thousand times as much around it.
@@ -217,3 +224,138 @@ async def test_a_crowd_that_is_not_concerned_makes_nothing_dearer(
     few = count_steps(await crowd(SMALL))
     many = count_steps(await crowd(LARGE))
     assert many <= few * FACTOR, f"{few} steps with {SMALL}, {many} with {LARGE}"
+
+
+class CountedDict(dict[str, Any]):
+    """Counts what is looked at by who walks over it."""
+
+    looked = 0
+
+    def values(self) -> Any:
+        for value in super().values():
+            self.looked += 1
+            yield value
+
+
+async def test_who_joins_a_channel_with_very_many_members_pays_for_what_is_shown() -> None:
+    rules = Rules(presence=True, public=True)
+    channel = (
+        await World(rules=rules, limits=HubLimits(presence_page_len=10)).hub().open_channel("c")
+    )
+    feature = channel.feature("presence")
+    assert isinstance(feature, PresenceFeature)
+    members = CountedDict((f"s{n}", Member(f"s{n}", "", 0)) for n in range(1_000))
+    feature._members = members
+    shown = feature.snapshot()
+    assert (len(shown.members), shown.total) == (10, 1_000)
+    assert members.looked <= 11
+
+
+async def test_occupancy_that_begins_is_announced_once_to_all() -> None:
+    world = World(rules=Rules(public=True))
+    hub = world.hub()
+    channel = await world.channel("c", hub)
+    readers = [Reader(hub, f"s{n}") for n in range(50)]
+    join(channel, *readers)
+    with count_calls(Outbox, "send") as calls:
+        channel.apply_rules(Rules(public=True, occupancy=True))
+        await world.settle()
+    assert [[each.count for each in reader.of(Occupancy)] for reader in readers] == [[50]] * 50
+    assert not calls, "encoded for each"
+
+
+@contextmanager
+def count_calls(kind: type, name: str) -> Iterator[list[None]]:
+    """A list that grows by one with each call of a method."""
+    calls: list[None] = []
+    method = getattr(kind, name)
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        calls.append(None)
+        return method(*args, **kwargs)
+
+    setattr(kind, name, counted)
+    try:
+        yield calls
+    finally:
+        setattr(kind, name, method)
+
+
+class Compared:
+    """An outbox's stand-in that counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.compared += 1
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def put_item(self, item: object) -> None:
+        """Nobody reads it."""
+
+
+async def test_keeping_a_message_from_very_many_costs_a_step_for_each_that_gets_it() -> None:
+    world = World()
+    hub = world.hub()
+    channel = await world.channel("c", hub)
+    readers = [Reader(hub, f"s{n}") for n in range(10)]
+    join(channel, *readers)
+    for reader in readers:
+        reader.subscriber.user = "u"
+        hub.know_user(reader.subscriber)
+    excluded = channel._excluded(message(1, exclude="u:u"))
+    assert excluded == {reader.outbox for reader in readers}
+    lane = a_lane(Turn(FakeClock()), policy=SlowPolicy.DISCONNECT)
+    kind: Any = type(excluded)
+    kept_from = kind(Compared() for _ in range(1_000))
+    lane.outboxes = {Compared(): None for _ in range(1_000)}  # type: ignore[misc]
+    Compared.compared = 0
+    lane.put_except(b"x", None, kept_from)
+    assert Compared.compared <= 2_000
+
+
+async def turns(work: Coroutine[Any, Any, object]) -> int:
+    """How many turns of the loop something takes, in each of which others may run."""
+    task = asyncio.ensure_future(work)
+    count = 0
+    while not task.done():
+        count += 1
+        await asyncio.sleep(0)
+    await task
+    return count
+
+
+async def test_closing_very_many_channels_lets_others_have_their_turn() -> None:
+    world = World()
+    hub = world.hub()
+    for n in range(3_000):
+        hub.channel(f"c:{n}")
+    world.clock.advance(3_600)
+    assert await turns(hub.close_idle_channels()) >= 6
+    assert not hub.channels
+
+
+async def test_closing_a_very_large_hub_lets_others_have_their_turn() -> None:
+    world = World()
+    hub = world.hub()
+    for n in range(3_000):
+        hub.channel(f"c:{n}")
+        hub.add_session(Reader(hub, f"s{n}").subscriber)
+    open_channels = list(hub.channels.values())
+    assert await turns(hub.close()) >= 12
+    assert not any(channel.is_open for channel in open_channels)
+    with pytest.raises(ArautoError) as refused:
+        hub.add_session(Reader(hub, "late").subscriber)
+    assert refused.value.code is Code.HUB_CLOSED
+
+
+async def test_looking_after_very_many_hubs_lets_others_have_their_turn() -> None:
+    world = World()
+    directory = Directory(
+        world.env, defaults=world.settings, builtin_rules=world.rules, allow_dynamic=True
+    )
+    directory.hubs.update({f"h{n}": world.hub(f"h{n}") for n in range(2_000)})
+    assert await turns(directory._sweep()) >= 4

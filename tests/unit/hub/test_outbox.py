@@ -128,14 +128,14 @@ class OutboxUnderPressure(RuleBasedStateMachine):
     def publish_to_the_others_only(self, channel: str, size_bytes: int) -> None:
         self.offsets[channel] += 1
         sent = message(self.offsets[channel], b"x" * size_bytes, channel)
-        self.lanes[channel].put_except(WIRE.encode_message(sent), sent, [self.outbox])
+        self.lanes[channel].put_except(WIRE.encode_message(sent), sent, {self.outbox})
         self.owed_calm[channel].append(self.offsets[channel])
 
     @rule(channel=channels, size_bytes=st.integers(0, 250))
     def publish_to_this_one_only(self, channel: str, size_bytes: int) -> None:
         self.offsets[channel] += 1
         sent = message(self.offsets[channel], b"x" * size_bytes, channel)
-        self.lanes[channel].put_except(WIRE.encode_message(sent), sent, [self.calm_outbox])
+        self.lanes[channel].put_except(WIRE.encode_message(sent), sent, {self.calm_outbox})
         self.owed[channel].append(self.offsets[channel])
 
     @rule(channel=channels)

@@ -89,8 +89,11 @@ class Totals(msgspec.Struct, rename="camel", omit_defaults=True):
                 self.refused[code] = left
             else:
                 self.refused.pop(code, None)
-        self.publish_time.add(counters.publish_time, sign)
-        self.document_time.add(counters.document_time, sign)
+        # Most hubs have no documents, and many no publication that was timed.
+        if counters.publish_time.count:
+            self.publish_time.add(counters.publish_time, sign)
+        if counters.document_time.count:
+            self.document_time.add(counters.document_time, sign)
 
     @classmethod
     def of(cls, counters: "Counters | Totals") -> "Totals":

@@ -7,6 +7,7 @@ makes a thousand hubs thus adds nothing to the monitoring system. What a hub did
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import (
@@ -80,6 +81,8 @@ _HUB_GAUGES: tuple[tuple[str, str], ...] = (
     ("backlogs_bytes", "Memory that what waits for slow readers takes now"),
     ("documents_bytes", "Memory that open documents take now"),
 )
+
+_read_gauges: Callable[[object], tuple[int, ...]] = attrgetter(*(name for name, _ in _HUB_GAUGES))
 
 #: How much busier than a hub with a series another must be to take its place; keeps series from flapping.
 _TAKEOVER_FACTOR = 2
@@ -173,22 +176,25 @@ class MetricsCollector(Collector):
     def _gauges(self) -> Iterator[Metric]:
         hubs = self._metrics.hub_gauges()
         yield GaugeMetricFamily("arauto_hubs", "Hubs open now", value=len(hubs))
-        for field, text in _HUB_GAUGES:
-            total = sum(getattr(hub, field) for hub in hubs)
+        # There may be ten thousand hubs, so each is looked at once, and by name only those that are shown.
+        totals = [sum(column) for column in zip(*map(_read_gauges, hubs), strict=True)]
+        totals = totals or [0] * len(_HUB_GAUGES)
+        for (field, text), total in zip(_HUB_GAUGES, totals, strict=True):
             yield GaugeMetricFamily(f"arauto_{field}", text, value=total)
-        for field, text in _HUB_GAUGES:
-            yield self._hub_gauge(field, text, hubs)
+        shown = [hub for hub in hubs if hub.hub in self._series]
+        for (field, text), total in zip(_HUB_GAUGES, totals, strict=True):
+            yield _hub_gauge(field, text, total, shown)
 
-    def _hub_gauge(self, field: str, text: str, hubs: Sequence[HubGauges]) -> Metric:
-        family = GaugeMetricFamily(f"arauto_hub_{field}", f"{text}, by hub", labels=["hub"])
-        other = 0
-        for hub in hubs:
-            if hub.hub in self._series:
-                family.add_metric([hub.hub], getattr(hub, field))
-            else:
-                other += getattr(hub, field)
-        family.add_metric([OTHER_HUBS], other)
-        return family
+
+def _hub_gauge(field: str, text: str, total: int, shown: Sequence[HubGauges]) -> Metric:
+    family = GaugeMetricFamily(f"arauto_hub_{field}", f"{text}, by hub", labels=["hub"])
+    other = total
+    for hub in shown:
+        value = getattr(hub, field)
+        other -= value
+        family.add_metric([hub.hub], value)
+    family.add_metric([OTHER_HUBS], other)
+    return family
 
 
 def _activity(counters: Counters) -> int:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
+from arauto.correlation.bounds import TEXT_LEN_MAX, refused
 from arauto.correlation.expression import KINDS, Expr, Value
 from arauto.correlation.javatext import java_double
 from arauto.correlation.wildcards import like_regex
@@ -311,6 +312,15 @@ def _to_number(text: Any) -> float | None:
     return float(text) if _NUMBER.match(text) else None
 
 
+def _joined(left: Any, right: Any) -> str | None:
+    """A text that would be too long is none: names that stand for two of the one before grow without end."""
+    if len(left) + len(right) > TEXT_LEN_MAX:
+        refused.count += 1
+        return None
+    joined: str = left + right
+    return joined
+
+
 _BOOLEANS = {"true": True, "false": False}
 
 _STRICT: dict[str, Callable[..., Value]] = {
@@ -325,7 +335,7 @@ _STRICT: dict[str, Callable[..., Value]] = {
     "*": lambda left, right: left * right,
     "/": _divide,
     "%": _modulo,
-    "concat": lambda left, right: left + right,
+    "concat": _joined,
     "neg": lambda value: -value,
     "not": lambda value: not value,
     "abs": abs,

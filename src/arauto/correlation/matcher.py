@@ -12,8 +12,15 @@ from typing import Any, Protocol
 import msgspec
 
 from arauto.correlation.absence import Absence
+from arauto.correlation.bounds import (
+    CALL_BYTES_MAX,
+    MEMORY_BYTES_MAX,
+    WAITING_BYTES_MAX,
+    bytes_of,
+    refused,
+)
 from arauto.correlation.hold import Hold
-from arauto.correlation.matches import Output, Plan, finish, prepared
+from arauto.correlation.matches import Output, Plan, finish, prepared, size_of
 from arauto.correlation.program import Event, Kind, Match, Program
 from arauto.correlation.quorum import Nothing, Quorum
 from arauto.correlation.sequence import Sequence
@@ -32,12 +39,14 @@ class Outcome(msgspec.Struct, frozen=True):
         matches: in the order of their decisions.
         deadline_ms: call again when the watermark is there, also without events; None: no need to.
         dropped: events that were late, or for which there was no room.
+        too_large: values, attempts and matches that were cut or left out, because they took too many bytes.
     """
 
     state: bytes | None
     matches: list[Match]
     deadline_ms: int | None
     dropped: int
+    too_large: int = 0
 
 
 class _Memory(Protocol):
@@ -92,6 +101,7 @@ def advance(
         watermark_ms: no event older than this will come any more.
     """
     plan = prepared(program)
+    refused_before = refused.count
     memory: _Memory
     if state is None:
         seen_ms = quiet_ms = 0
@@ -105,25 +115,59 @@ def advance(
         memory = _memory_decoders[program.kind].decode(held.memory)
     output = Output()
     pending = _waiting(plan, memory, pending, max(watermark_ms, seen_ms), seen_ms, output)
-    if len(pending) > program.buffer_rows:
-        output.dropped += len(pending) - program.buffer_rows
-        del pending[program.buffer_rows :]
+    if len(pending) > (room := _room(program, pending)):
+        output.dropped += len(pending) - room
+        del pending[room:]
     matches: list[Match] = []
+    left = CALL_BYTES_MAX
     for draft in output.drafts:
-        if draft.ts_ms >= quiet_ms:
-            quiet_ms = draft.ts_ms + program.cooldown_ms
-            matches.append(finish(plan, key, draft))
+        if draft.ts_ms < quiet_ms:
+            continue
+        quiet_ms = draft.ts_ms + program.cooldown_ms
+        if left > 0:
+            match = finish(plan, key, draft)
+            left -= size_of(match)
+            matches.append(match)
+        else:
+            refused.count += 1
+    memory, raw = _packed(program, memory)
     watermark_ms = max(watermark_ms, seen_ms)
     quiet_ms = quiet_ms if quiet_ms > watermark_ms else 0
     if not pending and not quiet_ms and memory.is_empty():
-        return Outcome(None, matches, None, output.dropped)
-    raw = msgspec.Raw(_encode(memory))
+        return Outcome(None, matches, None, output.dropped, refused.count - refused_before)
     return Outcome(
         _encode(_State(watermark_ms, quiet_ms, pending, raw)),
         matches,
         _next_call_ms(plan, memory, pending, quiet_ms),
         output.dropped,
+        refused.count - refused_before,
     )
+
+
+def _room(program: Program, pending: list[Event]) -> int:
+    """How many of the events that wait may stay."""
+    most = min(program.buffer_rows, len(pending))
+    if not program.texts:
+        return most
+    left = WAITING_BYTES_MAX
+    for number in range(most):
+        left -= sum(bytes_of(text) for text in pending[number].texts if text is not None)
+        if left < 0:
+            return number
+    return most
+
+
+def _packed(program: Program, memory: _Memory) -> tuple[_Memory, msgspec.Raw]:
+    """What is remembered, and its bytes; not all of it if those are too many."""
+    raw = _encode(memory)
+    while len(raw) > MEMORY_BYTES_MAX:
+        if isinstance(memory, Sequence) and memory.runs:
+            refused.count += memory.shed()
+        else:
+            refused.count += 1
+            memory = _MEMORIES[program.kind]()
+        raw = _encode(memory)
+    return memory, msgspec.Raw(raw)
 
 
 def _waiting(

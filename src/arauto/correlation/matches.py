@@ -6,14 +6,20 @@ from typing import Any
 
 import msgspec
 
+from arauto.correlation.bounds import PAYLOAD_BYTES_MAX, bytes_of, refused
 from arauto.correlation.expression import Value, walk
 from arauto.correlation.interpreter import KEY, compiled
 from arauto.correlation.program import Event, Match, Program
 
-__all__ = ["Draft", "Output", "Plan", "event_match", "finish", "prepared"]
+__all__ = ["Draft", "Output", "Plan", "event_match", "finish", "prepared", "size_of"]
 
 _PLANS_MAX = 1000
+_REST_BYTES = 16_384
+_MATCH_BYTES = 256
 _EXACT = 2**53
+
+Plain = str | float | int | bool | None
+Payload = dict[str, Plain]
 
 
 class Draft(msgspec.Struct, gc=False):
@@ -103,11 +109,43 @@ def finish(plan: Plan, key: str, draft: Draft) -> Match:
         first=draft.first,
         last=draft.last,
         ts_ms=draft.ts_ms,
-        payload={name: _plain(function(env)) for name, function in plan.payload},
+        payload=_bounded({name: _plain(function(env)) for name, function in plan.payload}),
     )
 
 
-def _plain(value: Value) -> str | float | int | bool | None:
+def size_of(match: Match) -> int:
+    """How many bytes a match takes, about."""
+    texts = sum(bytes_of(value) for value in match.payload.values() if isinstance(value, str))
+    return _MATCH_BYTES + len(match.key) + texts
+
+
+def _bounded(payload: Payload) -> Payload:
+    """The payload with its texts cut, if it is larger than a match may be."""
+    texts = [value for value in payload.values() if isinstance(value, str)]
+    # In JSON a character takes six bytes at most. Names and all else are bounded by the rule's own length.
+    if (
+        sum(map(len, texts)) * 6 + _REST_BYTES <= PAYLOAD_BYTES_MAX
+        or _size(payload) <= PAYLOAD_BYTES_MAX
+    ):
+        return payload
+    refused.count += 1
+    most_len = PAYLOAD_BYTES_MAX // len(texts)
+    while _size(cut := {name: _cut(value, most_len) for name, value in payload.items()}) > (
+        PAYLOAD_BYTES_MAX
+    ):
+        most_len //= 2
+    return cut
+
+
+def _size(payload: Payload) -> int:
+    return len(msgspec.json.encode(payload))
+
+
+def _cut(value: Plain, most_len: int) -> Plain:
+    return f"{value[:most_len]}…" if isinstance(value, str) and len(value) > most_len else value
+
+
+def _plain(value: Value) -> Plain:
     """The value as JSON can carry it; whole numbers without their `.0`."""
     if not isinstance(value, float):
         return value

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from arauto.correlation.bounds import EVENT_BYTES_MAX, KEY_BYTES_MAX, bytes_of, refused
 from arauto.correlation.interpreter import compiled, json_of
 from arauto.correlation.program import Event, Program
 from arauto.names import matches
@@ -67,14 +68,34 @@ class RowReader:
         key = [part(row) for part in self._keys]
         if None in key:
             return None
+        subject = _encode(key)
+        if len(subject) > KEY_BYTES_MAX:
+            refused.count += 1
+            return None
         bits = 0
         for bit, atom in self._atoms:
             if atom(row) is True:
                 bits |= bit
         nums: Any = tuple([value(row) for value in self._nums])
-        texts: Any = tuple([value(row) for value in self._texts])
+        texts = self._fitting(row) if self._texts else ()
         event = Event(row["ts_ms"], row["node"], row["seq"], bits, nums, texts)
-        return _encode(key).decode(), event
+        return subject.decode(), event
+
+    def _fitting(self, row: Row) -> tuple[str | None, ...]:
+        """The texts, as far as there is room for them."""
+        texts: list[str | None] = []
+        left = EVENT_BYTES_MAX
+        for value in self._texts:
+            text: Any = value(row)
+            if text is not None:
+                size = bytes_of(text)
+                if size > left:
+                    refused.count += 1
+                    text = None
+                else:
+                    left -= size
+            texts.append(text)
+        return tuple(texts)
 
     def _may_look(self, headers: Mapping[str, str]) -> bool:
         """Only rules that ask to look at the pipeline's messages do, and none at what such a rule made."""

@@ -89,6 +89,12 @@ class Sequence(msgspec.Struct, array_like=True, gc=False):
         else:
             output.dropped += 1
 
+    def shed(self) -> int:
+        """Forget the younger half of the runs; how many."""
+        gone = (len(self.runs) + 1) // 2
+        del self.runs[len(self.runs) - gone :]
+        return gone
+
     def _offer(self, plan: Plan, event: Event, output: Output) -> bool:
         """Whether a match ended with this event and rules out that it starts another."""
         program = plan.program

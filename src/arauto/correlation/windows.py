@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from arauto.correlation.bounds import short
 from arauto.correlation.interpreter import TOTALS
 from arauto.correlation.matches import Draft, Output, Plan, finish, prepared
 from arauto.correlation.program import Event, Group, Match, Program
@@ -115,6 +116,8 @@ class Pane(msgspec.Struct, array_like=True, gc=False):
             self.sum += value
             self.min = value if self.min is None else min(self.min, value)
             self.max = value if self.max is None else max(self.max, value)
+        else:
+            value = short(value)
         if value not in self.distinct:
             if room <= 0:
                 return False
@@ -125,6 +128,7 @@ class Pane(msgspec.Struct, array_like=True, gc=False):
         member, value = event.texts[0], event.nums[0]
         if member is None or value is None:
             return True
+        member = short(member)
         known = self.members.get(member)
         if known is None and room <= 0:
             return False

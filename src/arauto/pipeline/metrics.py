@@ -62,6 +62,11 @@ class PipelineMetrics:
             "Alerts not published, because their own hub took no more just then.",
             registry=self.registry,
         )
+        self.events_left_out = counter(
+            "events_left_out",
+            "What correlation rules left out: events without room, values too large, failures.",
+            "reason",
+        )
         self.rules = Gauge("arauto_pipeline_rules", "Rules that run.", registry=self.registry)
 
     def nothing_runs(self) -> None:

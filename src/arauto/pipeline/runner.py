@@ -212,6 +212,7 @@ class Pipeline:
             self._count_rules,
             self._metrics.alerts_left_out.inc,
             self._allowance,
+            lambda reason, count: self._metrics.events_left_out.labels(reason).inc(count),
         )
         return lambda: running.run(self._stop)
 

@@ -78,6 +78,8 @@ def spark_settings(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # What goes to Python at a time. Four times as much would be usual, for each of the tasks.
+        "spark.sql.execution.arrow.maxBytesPerBatch": "16m",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.warehouse.dir": str(made_dir / "warehouse"),
         "spark.local.dir": str(made_dir / "scratch"),

@@ -7,7 +7,9 @@ from threading import Event, Thread
 import structlog
 from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Worker", "first_line", "stop_query"]
+from arauto.errors import ArautoError
+
+__all__ = ["Worker", "first_line", "is_ours", "stop_query"]
 
 _log = structlog.get_logger(__name__)
 
@@ -81,6 +83,11 @@ def stop_query(query: StreamingQuery) -> None:
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < end_s:
         time.sleep(_PAUSE_LOOK_S)
     query.stop()
+
+
+def is_ours(error: Exception) -> bool:
+    """Whether somebody of ours said what is wrong, such as that the node does not answer."""
+    return isinstance(error, ArautoError) or "ArautoError: [" in str(error)
 
 
 def first_line(error: Exception) -> str:

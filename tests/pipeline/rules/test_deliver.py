@@ -110,7 +110,7 @@ def test_a_batch_delivered_twice_is_there_once_and_refusals_stop_nothing(
         _match(2),
         _match(3, channel="no such * channel"),
         # How many events were left out: not a match.
-        _match(None, id=None, payload="17", channel=None),
+        _match(None, id=None, payload="17", channel="hub_full"),
     ]
     lake = Lake(spark, tmp_path)
     with running_node() as node:
@@ -118,7 +118,15 @@ def test_a_batch_delivered_twice_is_there_once_and_refusals_stop_nothing(
         options = SinkOptions(url=node.url, token=TOKEN, refused_max=1_000)
         checkpoint = _checkpoint(tmp_path / "c1", "one")
         table, chosen = lake.table("matches"), tuple(programs(_RULE))
-        delivery = Delivery("rules", table, options, chosen, checkpoint)
+        told: list[tuple[str, int]] = []
+        delivery = Delivery(
+            "rules",
+            table,
+            options,
+            chosen,
+            checkpoint,
+            on_events_left_out=lambda reason, count: told.append((reason, count)),
+        )
         frame = spark.createDataFrame([tuple(row.values()) for row in rows], MATCHES)
         delivery(frame, 0)
         delivery(frame, 0)
@@ -126,6 +134,7 @@ def test_a_batch_delivered_twice_is_there_once_and_refusals_stop_nothing(
     assert lake.table("matches").read().count() == 3
     bodies = sorted(msgspec.json.encode(message["data"]) for message in published)
     assert bodies == [b'{"n":1}', b'{"n":2}']
+    assert told == [("hub_full", 17)] * 2
     headers = published[0]["headers"]
     # Second-hand, since the rule listens to the pipeline: no rule looks at it.
     assert (headers["x-rule"], headers["x-origin"], headers["x-hops"]) == (

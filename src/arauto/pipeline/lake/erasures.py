@@ -8,7 +8,7 @@ import msgspec
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.lake.log import sync
 
-__all__ = ["Erasures", "note_erasure", "read_erasures"]
+__all__ = ["Erasures", "begin_anew", "note_erasure", "read_erasures"]
 
 _NAME = "_erasures.json"
 #: Rules that were behind by more than this when a user was erased do not pass over the user's rows.
@@ -38,6 +38,12 @@ def read_erasures(root: Path) -> Erasures:
         raise ArautoError(Code.LAKE_CORRUPT, f"{root / _NAME}: {error}") from error
 
 
+def begin_anew(root: Path, hub: str, now_ms: int) -> None:
+    """Let the rules of a hub begin anew. Only for whoever is the only one to replace files of this lake."""
+    known = read_erasures(root)
+    _write(root, Erasures(hubs=known.hubs | {hub: _later(known, hub, now_ms)}, users=known.users))
+
+
 def note_erasure(root: Path, hub: str, user: str, now_ms: int) -> None:
     """Add to the list. Only for whoever is the only one to replace files of this lake."""
     known = read_erasures(root)
@@ -47,9 +53,16 @@ def note_erasure(root: Path, hub: str, user: str, now_ms: int) -> None:
         if each[2] > now_ms - _KEPT_MS and (each[0], each[1]) != (hub, user)
     ]
     following = Erasures(
-        hubs=known.hubs | {hub: max(now_ms, known.hubs.get(hub, 0) + 1)},
-        users=(*kept, (hub, user, now_ms)),
+        hubs=known.hubs | {hub: _later(known, hub, now_ms)}, users=(*kept, (hub, user, now_ms))
     )
+    _write(root, following)
+
+
+def _later(known: Erasures, hub: str, now_ms: int) -> int:
+    return max(now_ms, known.hubs.get(hub, 0) + 1)
+
+
+def _write(root: Path, following: Erasures) -> None:
     root.mkdir(parents=True, exist_ok=True)
     written = root / f".{_NAME}"
     with written.open("wb") as file:

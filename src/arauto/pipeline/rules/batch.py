@@ -1,9 +1,8 @@
 """The same rules over history: a dry run, and the proof that streaming gives what the past gives."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyspark.sql.functions as F
@@ -53,8 +52,9 @@ def matches_batch(rows: DataFrame, programs: Iterable[Program], *, until_ms: int
         for subject, found in groupby(_rows(batches), key=itemgetter(0)):
             ref, key = split_subject(subject)
             ordered_events = (unpack(packed)[0] for _, packed in found)
-            made = _matches(programs[ref], key, ordered_events, until_ms)
-            yield from _batched(programs[ref], made)
+            program = programs[ref]
+            made = _matches(program, key, ordered_events, until_ms)
+            yield from arrow_matches(match_row(program, match) for match in made)
 
     return totals_matches(ended, windowed).union(ordered.mapInArrow(match, MATCHES))
 
@@ -81,14 +81,3 @@ def _matches(
             yield from outcome.matches
         chunk.append(event)
     yield from advance(program, key, state, chunk, until_ms).matches
-
-
-def _batched(program: Program, matches: Iterable[Match]) -> Iterator[pa.RecordBatch]:
-    rows: list[Mapping[str, Any]] = []
-    for match in matches:
-        rows.append(match_row(program, match))
-        if len(rows) == _CHUNK_LEN:
-            yield arrow_matches(rows)
-            rows = []
-    if rows:
-        yield arrow_matches(rows)

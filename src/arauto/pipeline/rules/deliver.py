@@ -21,6 +21,7 @@ from arauto.model import JSON
 from arauto.pipeline.archive.bronze import batches_of
 from arauto.pipeline.lake.table import Table
 from arauto.pipeline.rules.allowance import Allowance, Room
+from arauto.pipeline.rules.left_out import REASONS, LeftOut, LeftOutAccumulator, Reason
 from arauto.pipeline.rules.output import MATCHES
 from arauto.pipeline.sink.options import SinkOptions
 from arauto.pipeline.sink.writer import Counts, Publisher
@@ -58,8 +59,8 @@ class Outcome:
     """What became of the rows of a batch."""
 
     published: Counts = field(default_factory=Counts)
-    left_out: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Events that no match was looked for in, by hub and rule."""
+    left_out: LeftOut = field(default_factory=Counter)
+    """Events that no match was looked for in, and what was too large."""
     tried: Counter[str] = field(default_factory=Counter)
     """Alerts that went to the node, by hub."""
     over: Counter[str] = field(default_factory=Counter)
@@ -69,8 +70,7 @@ class Outcome:
         self.published.add(more.published)
         self.tried.update(more.tried)
         self.over.update(more.over)
-        for rule, events in more.left_out.items():
-            self.left_out[rule] = self.left_out.get(rule, 0) + events
+        self.left_out.update(more.left_out)
 
 
 class _Sum(AccumulatorParam[Outcome]):
@@ -98,6 +98,10 @@ class Delivery:
     """Told how many alerts a batch did not publish, because their own hub took no more just then."""
     allowance: Allowance = field(default_factory=lambda: Allowance(0))
     """How many alerts each hub may publish."""
+    events: LeftOutAccumulator | None = None
+    """What was left out before it came to a rule's memory."""
+    on_events_left_out: Callable[[Reason, int], None] = lambda _reason, _count: None
+    """Told how much of the events a batch left out, and why."""
     _outcome: Accumulator[Outcome] | None = None
     """Reused: PySpark keeps every accumulator for ever."""
 
@@ -132,16 +136,22 @@ class Delivery:
             else:
                 written.discard()
         done = outcome.value
+        if self.events is not None:
+            done.left_out.update(self.events.value)
+            self.events.value = Counter()
         self.allowance.spend(done.tried)
         _tell(done)
+        for (_, _, reason), count in done.left_out.items():
+            self.on_events_left_out(reason, count)
         self.on_left_out(sum(done.published.left_out.values()) + done.over.total())
 
 
 def _matches_of(batch: pa.RecordBatch, outcome: Outcome) -> pa.RecordBatch:
     """The rows of a batch that are matches; the others, which have no id, are counted."""
     is_match = pc.is_valid(batch["id"])
-    for row in batch.filter(pc.invert(is_match)).select(["hub", "rule", "payload"]).to_pylist():
-        outcome.add(Outcome(left_out={(row["hub"], row["rule"]): int(row["payload"])}))
+    columns = ["hub", "rule", "channel", "payload"]
+    for row in batch.filter(pc.invert(is_match)).select(columns).to_pylist():
+        outcome.left_out[row["hub"], row["rule"], row["channel"]] += int(row["payload"])
     return batch.filter(is_match)
 
 
@@ -155,13 +165,8 @@ def _fitting(matches: pa.RecordBatch, room: Room, outcome: Outcome) -> pa.Record
 
 
 def _tell(outcome: Outcome) -> None:
-    for (hub, rule), events in sorted(outcome.left_out.items()):
-        _log.warning(
-            "events were left out: they came late, or a key had more than its buffer holds",
-            hub=hub,
-            rule=rule,
-            events=events,
-        )
+    for (hub, rule, reason), count in sorted(outcome.left_out.items()):
+        _log.warning(REASONS[reason], hub=hub, rule=rule, reason=reason, count=count)
     counts = outcome.published
     for hub, alerts in sorted(counts.left_out.items()):
         _log.warning(

@@ -4,7 +4,8 @@ Each row is looked at by the rules of its hub that look at its channel, and by n
 rule still move time on: every batch ends in a row that has a time and nothing else.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -22,12 +23,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from arauto.correlation.bounds import refused
 from arauto.correlation.program import Event
 from arauto.correlation.rows import RowReader, with_json
 from arauto.correlation.rule_index import RuleIndex
 from arauto.correlation.scope import COLUMNS
 from arauto.pipeline.rules.carried import Carried
+from arauto.pipeline.rules.left_out import LeftOut, LeftOutAccumulator
 from arauto.pipeline.rules.packing import SEPARATOR, pack
+from arauto.pipeline.rules.trouble import Care
 from arauto.pipeline.source.datasource import SETTLED
 
 __all__ = ["counted_events", "happened", "packed_events"]
@@ -59,21 +63,40 @@ _COUNTED = (
 _ROW = tuple(
     dict.fromkeys(("node", "seq", "kind", "hub", "channel", "headers", "payload", *COLUMNS))
 )
+_NO_CARE = Care()
 #: Events that leave Python at a time.
 _CHUNK_ROWS = 4_096
+_CHUNK_BYTES = 4_194_304
 
 Made = tuple[Any, ...]
 Make = Callable[[RowReader, str, Event, int], Made]
 
 
-def packed_events(rows: DataFrame, rules: Carried) -> DataFrame:
-    """The events of rules that remember. See `happened`."""
-    return _made(rows, rules, _PACKED, _packed)
+def packed_events(
+    rows: DataFrame,
+    rules: Carried,
+    left_out: LeftOutAccumulator | None = None,
+    care: Care = _NO_CARE,
+) -> DataFrame:
+    """The events of rules that remember. See `happened`.
+
+    Args:
+        rows: journal rows.
+        rules: who looks at them.
+        left_out: told what was too large or failed.
+        care: what rows to pass over.
+    """
+    return _made(rows, rules, (_PACKED, _packed), left_out, care)
 
 
-def counted_events(rows: DataFrame, rules: Carried) -> DataFrame:
-    """The events of rules that count within windows, each with its rule's window. See `happened`."""
-    return _made(rows, rules, _COUNTED, _counted)
+def counted_events(
+    rows: DataFrame,
+    rules: Carried,
+    left_out: LeftOutAccumulator | None = None,
+    care: Care = _NO_CARE,
+) -> DataFrame:
+    """The events of rules that count within windows, each with its rule's window. See `packed_events`."""
+    return _made(rows, rules, (_COUNTED, _counted), left_out, care)
 
 
 def happened(found: DataFrame) -> DataFrame:
@@ -84,22 +107,35 @@ def happened(found: DataFrame) -> DataFrame:
     return found.where(F.col("seq").isNotNull() | F.col("ts").isNull())
 
 
-def _made(rows: DataFrame, rules: Carried, schema: StructType, make: Make) -> DataFrame:
+def _made(
+    rows: DataFrame,
+    rules: Carried,
+    shape: tuple[StructType, Make],
+    left_out: LeftOutAccumulator | None,
+    care: Care,
+) -> DataFrame:
+    schema, make = shape
     arrow = to_arrow_schema(schema, timezone="UTC")
     settled = F.col(SETTLED) if SETTLED in rows.columns else F.lit(0).cast("bigint")
 
     def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         index = rules.index
+        mine: LeftOut = Counter()
         for batch in batches:
-            for chunk in _chunks(_found(batch, index, make)):
+            for chunk in _chunks(_found(batch, index, make, mine, care)):
                 yield _batch_of(chunk, arrow)
             newest = pc.max(batch["ts"]).as_py()
             yield _batch_of([(newest, *[None] * (len(arrow) - 1))], arrow)
+        care.at("")
+        if mine and left_out is not None:
+            left_out.add(mine)
 
     return rows.select("ts", *_ROW, settled.alias(SETTLED)).mapInArrow(look, schema)
 
 
-def _found(batch: pa.RecordBatch, index: RuleIndex, make: Make) -> Iterator[Made]:
+def _found(
+    batch: pa.RecordBatch, index: RuleIndex, make: Make, left_out: LeftOut, care: Care
+) -> Iterator[Made]:
     """The events of a batch, row by row."""
     hubs = pa.array(index.hubs, type=batch["hub"].type)
     batch = batch.filter(pc.is_in(batch["hub"], value_set=hubs))
@@ -111,15 +147,34 @@ def _found(batch: pa.RecordBatch, index: RuleIndex, make: Make) -> Iterator[Made
         readers = index.touching(row["hub"], row["channel"] or "")
         if not readers:
             continue
+        hub = row["hub"]
+        if care.passes_over(hub, row["node"], row["seq"]):
+            left_out[hub, "*", "set_aside"] += 1
+            continue
+        care.at(hub)
         row["ts_ms"] = times[number] // 1_000
         row["headers"] = dict(row["headers"] or ())
         row["text"] = _text_of(row["payload"])
         row = with_json(row)
         for reader in readers:
-            read = reader.read(row)
+            read = _read(reader, row, left_out)
             if read is not None:
                 key, event = read
                 yield (times[number], *make(reader, key, event, settled[number]))
+
+
+def _read(reader: RowReader, row: Mapping[str, Any], left_out: LeftOut) -> tuple[str, Event] | None:
+    """What a rule makes of a row. Whatever it fails with, it would fail with again, and for all hubs."""
+    program = reader.program
+    before = refused.count
+    try:
+        read = reader.read(row)
+    except Exception:
+        left_out[program.hub, program.rule, "failed"] += 1
+        return None
+    if refused.count != before:
+        left_out[program.hub, program.rule, "too_large"] += refused.count - before
+    return read
 
 
 def _text_of(payload: bytes | None) -> str | None:
@@ -145,11 +200,13 @@ def _counted(reader: RowReader, key: str, event: Event, _settled_ms: int) -> Mad
 
 def _chunks(made: Iterable[Made]) -> Iterator[list[Made]]:
     chunk: list[Made] = []
+    size = 0
     for each in made:
         chunk.append(each)
-        if len(chunk) >= _CHUNK_ROWS:
+        size += sum([len(value) for value in each if isinstance(value, str | bytes)])
+        if len(chunk) >= _CHUNK_ROWS or size >= _CHUNK_BYTES:
             yield chunk
-            chunk = []
+            chunk, size = [], 0
     if chunk:
         yield chunk
 

@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Event
 
@@ -10,19 +10,22 @@ import structlog
 from pyspark.sql.streaming.query import StreamingQuery
 
 from arauto.config.addresses import admin_url
+from arauto.correlation.program import Program
 from arauto.errors import ArautoError
 from arauto.pipeline.context import Context
 from arauto.pipeline.feed import journal_stream, journal_url
-from arauto.pipeline.lake.erasures import read_erasures
+from arauto.pipeline.lake.erasures import begin_anew, read_erasures
 from arauto.pipeline.node_api import NodeApi
 from arauto.pipeline.rules.allowance import Allowance
 from arauto.pipeline.rules.deliver import Delivery
 from arauto.pipeline.rules.forget import forgetting, without_erased
+from arauto.pipeline.rules.left_out import LeftOut, LeftOutSum, Reason
 from arauto.pipeline.rules.registry import RuleSet, kinds_of, rule_set
 from arauto.pipeline.rules.reload import Watch, look, restarted
 from arauto.pipeline.rules.stream import PLAN_VERSION, RULES, by_query, start_query
+from arauto.pipeline.rules.trouble import Trouble
 from arauto.pipeline.sink.options import SinkOptions
-from arauto.pipeline.worker import stop_query
+from arauto.pipeline.worker import is_ours, stop_query
 
 __all__ = ["RuleQuery"]
 
@@ -46,6 +49,7 @@ class RuleQuery:
         on_rules: told the rules each time the query starts.
         on_left_out: told how many alerts were not published, because their hub took no more.
         allowance: how many alerts each hub may publish; None = as many as there are.
+        on_events_left_out: told what rules left out of what they were to look at, and why.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class RuleQuery:
         on_rules: Callable[[str, int], None],
         on_left_out: Callable[[int], None] = lambda _alerts: None,
         allowance: Allowance | None = None,
+        on_events_left_out: Callable[[Reason, int], None] = lambda _reason, _count: None,
     ) -> None:
         self._name = name
         self._context = context
@@ -67,7 +72,13 @@ class RuleQuery:
         self._on_rules = on_rules
         self._on_left_out = on_left_out
         self._allowance = allowance or Allowance(0)
+        self._on_events_left_out = on_events_left_out
+        spark = context.spark.sparkContext
+        # One for all starts: PySpark keeps every accumulator for ever.
+        self._left_out = spark.accumulator(LeftOut(), LeftOutSum())
         self._checkpoint = context.lake.checkpoint(name, PLAN_VERSION)
+        self._trouble = Trouble(self._checkpoint)
+        self._is_careful = False
         self._rules: RuleSet | None = None
 
     def run(self, stop: Event) -> None:
@@ -80,13 +91,26 @@ class RuleQuery:
                 while not stop.is_set():
                     found = self._fetch(api)
                     watch, due = look(watch, found.fingerprint, time.monotonic())
-                    if due or self._rules is None:
+                    if due or self._care_is_over() or self._rules is None:
                         query = self._change(query, found)
                         watch = restarted(found.fingerprint, time.monotonic())
                     _pause(query, stop)
+        except Exception as error:
+            if is_ours(error):
+                self._trouble.excuse()
+            raise
         finally:
             if query is not None:
-                stop_query(query)
+                self._end(query)
+
+    def _care_is_over(self) -> bool:
+        return self._is_careful and self._trouble.is_over()
+
+    def _end(self, query: StreamingQuery) -> None:
+        was_running = query.isActive
+        stop_query(query)
+        if was_running:
+            self._trouble.excuse()
 
     def _fetch(self, api: NodeApi) -> RuleSet:
         try:
@@ -102,11 +126,16 @@ class RuleQuery:
         """Let the query have these rules. It is left alone if they are the ones it has."""
         self._tell_problems(found)
         programs = by_query(found.programs)[self._name]
-        if self._rules is not None and programs == by_query(self._rules.programs)[self._name]:
+        same = self._rules is not None and not self._care_is_over()
+        if (
+            self._rules is not None
+            and same
+            and programs == by_query(self._rules.programs)[self._name]
+        ):
             self._rules = found
             return query
         if query is not None:
-            stop_query(query)
+            self._end(query)
         _log.info("rules start", query=self._name, rules=len(programs))
         self._rules = found
         self._on_rules(self._name, len(programs))
@@ -114,8 +143,19 @@ class RuleQuery:
             if not found.problems:
                 # No rule remembers anything; the next one begins with the rows that come then.
                 shutil.rmtree(self._checkpoint, ignore_errors=True)
+                self._trouble.forget()
             return None
+        return self._start(found, programs)
+
+    def _start(self, found: RuleSet, programs: Mapping[str, Program]) -> StreamingQuery:
         context = self._context
+        care, anew = self._trouble.begin()
+        self._is_careful = care.notes is not None
+        if anew:
+            for hub in anew:
+                begin_anew(context.lake.root, hub, time.time_ns() // 1_000_000)
+            found = forgetting(found, read_erasures(context.lake.root))
+            programs = by_query(found.programs)[self._name]
         rows = journal_stream(
             context.spark,
             journal_url(context.config),
@@ -143,9 +183,13 @@ class RuleQuery:
                 self._checkpoint,
                 self._on_left_out,
                 self._allowance,
+                self._left_out,
+                self._on_events_left_out,
             ),
             interval_s=self._settings.rules_interval_s,
             watermark_s=self._settings.watermark_s,
+            left_out=self._left_out,
+            care=care,
         )
 
     def _tell_problems(self, found: RuleSet) -> None:

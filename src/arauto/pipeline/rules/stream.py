@@ -16,9 +16,11 @@ from arauto.correlation.program import Program
 from arauto.pipeline.rules.carried import Carried
 from arauto.pipeline.rules.compile import by_ref, takes_window
 from arauto.pipeline.rules.events import counted_events, happened, packed_events
+from arauto.pipeline.rules.left_out import LeftOutAccumulator
 from arauto.pipeline.rules.moved import settle
 from arauto.pipeline.rules.output import MATCHES
 from arauto.pipeline.rules.processor import RuleProcessor
+from arauto.pipeline.rules.trouble import Care
 from arauto.pipeline.rules.windows import totals, totals_matches
 
 __all__ = ["COUNTS", "PLAN_VERSION", "QUERIES", "RULES", "OnBatch", "by_query", "start_query"]
@@ -55,6 +57,8 @@ def start_query(
     interval_s: float = 1.0,
     watermark_s: float = 5.0,
     available_now: bool = False,
+    left_out: LeftOutAccumulator | None = None,
+    care: Care | None = None,
 ) -> StreamingQuery:
     """Start one of the queries.
 
@@ -68,10 +72,13 @@ def start_query(
         interval_s: how often to look for new rows.
         watermark_s: how late a row may come.
         available_now: end when all that is there has been read.
+        left_out: told what of the rows was too large, or failed.
+        care: what rows to pass over, after failures.
     """
     delay = f"{round(watermark_s * 1_000)} milliseconds"
     rules = Carried(programs)
-    found = _counted(source, rules, delay) if query == COUNTS else _matched(source, rules, delay)
+    branch = _counted if query == COUNTS else _matched
+    found = branch(source, rules, delay, left_out, care or Care())
     settle(checkpoint)
     # Queries of one driver share its cores by pools; the name of this thread's pool goes to the query.
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
@@ -89,17 +96,21 @@ def start_query(
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
 
 
-def _counted(rows: DataFrame, rules: Carried, delay: str) -> DataFrame:
-    found = counted_events(rows, rules).withWatermark("ts", delay)
+def _counted(
+    rows: DataFrame, rules: Carried, delay: str, left_out: LeftOutAccumulator | None, care: Care
+) -> DataFrame:
+    found = counted_events(rows, rules, left_out, care).withWatermark("ts", delay)
     return totals_matches(totals(happened(found)), rules)
 
 
-def _matched(rows: DataFrame, rules: Carried, delay: str) -> DataFrame:
-    found = packed_events(rows, rules).withWatermark("ts", delay)
+def _matched(
+    rows: DataFrame, rules: Carried, delay: str, left_out: LeftOutAccumulator | None, care: Care
+) -> DataFrame:
+    found = packed_events(rows, rules, left_out, care).withWatermark("ts", delay)
     matched = (
         happened(found)
         .select("subject", "packed")
         .groupBy("subject")
-        .transformWithState(RuleProcessor(rules), MATCHES, "Append", "EventTime")
+        .transformWithState(RuleProcessor(rules, care=care), MATCHES, "Append", "EventTime")
     )
     return matched.select(*MATCHES.names)

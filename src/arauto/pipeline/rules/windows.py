@@ -13,6 +13,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyspark.sql.functions as F
 from pyspark.sql import DataFrame
 
+from arauto.correlation.program import Program
 from arauto.correlation.windows import Totals, totals_match
 from arauto.pipeline.rules.carried import Carried
 from arauto.pipeline.rules.output import MATCHES, arrow_matches, match_row
@@ -81,18 +82,22 @@ def totals_matches(found: DataFrame, rules: Carried) -> DataFrame:
     def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         programs = rules.programs
         for batch in batches:
-            rows = []
-            for row in batch.to_pylist():
-                program = programs.get(row["rule_ref"])
-                # A window of a rule that has gone since.
-                if program is None:
-                    continue
-                match = totals_match(program, row["key"], _totals(row))
-                if match is not None:
-                    rows.append(match_row(program, match))
-            yield arrow_matches(rows)
+            yield from arrow_matches(_judged(batch.to_pylist(), programs))
 
     return found.mapInArrow(judge, MATCHES)
+
+
+def _judged(
+    rows: Iterable[Mapping[str, Any]], programs: Mapping[str, Program]
+) -> Iterator[Mapping[str, Any]]:
+    for row in rows:
+        program = programs.get(row["rule_ref"])
+        # A window of a rule that has gone since.
+        if program is None:
+            continue
+        match = totals_match(program, row["key"], _totals(row))
+        if match is not None:
+            yield match_row(program, match)
 
 
 def _totals(row: Mapping[str, Any]) -> Totals:

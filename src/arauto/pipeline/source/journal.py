@@ -19,7 +19,10 @@ from arauto.storage.sql.rows import SELECT_ROWS, entry_of
 
 __all__ = ["SPARK_SCHEMA", "Journal"]
 
-_BATCH_ROWS = 4_096
+_BATCH_ROWS = 1_024
+#: So many bytes of rows are read at a time, about; the first few tell how large rows are.
+_BATCH_BYTES = 4_194_304
+_FIRST_ROWS = 64
 _PLACES = """
     SELECT node, name, trimmed_seq, coalesce((SELECT max(seq) FROM journal j WHERE j.node = p.node), 0)
     FROM journal_partition p ORDER BY name"""
@@ -113,16 +116,19 @@ class Journal:
         if wanted.in_segments:
             yield from self._read_segments(wanted)
             return
-        after = wanted.first - 1
+        after, rows = wanted.first - 1, _FIRST_ROWS
         while after < wanted.last:
-            end = min(after + _BATCH_ROWS, wanted.last)
+            end = min(after + rows, wanted.last)
             batch = self._page(wanted.node, after, end)
             if batch is None:
                 # Exported and trimmed since the tasks were made; what follows may still be here.
                 end = min(self._trimmed(wanted.node)[1], wanted.last)
                 yield from self._read_segments(NodeRange(wanted.node, after + 1, end))
             elif batch.num_rows:
-                yield batch
+                rows = _rows_at_once(batch.nbytes // batch.num_rows)
+                yield from _pieces(batch, rows)
+            else:
+                rows = min(2 * rows, _BATCH_ROWS)
             after = end
 
     def close(self) -> None:
@@ -181,7 +187,10 @@ class Journal:
         import pyarrow.compute as pc  # type: ignore[import-untyped]
 
         with pyarrow.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+            about = file.metadata
+            sizes = [about.row_group(n).total_byte_size for n in range(about.num_row_groups)]
+            rows = _rows_at_once(sum(sizes) // max(1, about.num_rows))
+            for batch in file.iter_batches(batch_size=rows):
                 chosen = pc.and_(
                     pc.greater_equal(batch["seq"], first), pc.less_equal(batch["seq"], last)
                 )
@@ -191,6 +200,16 @@ class Journal:
                 kept = batch.filter(chosen)
                 if kept.num_rows:
                     yield _for_spark(kept)
+
+
+def _pieces(batch: Any, rows: int) -> Iterator[Any]:
+    """Java has to hold each piece as a whole, once per task."""
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
+
+
+def _rows_at_once(row_bytes: int) -> int:
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, row_bytes)))
 
 
 @functools.lru_cache(maxsize=64)

@@ -135,6 +135,51 @@ def test_a_lost_commit_is_told(tmp_path: Path) -> None:
     assert caught.value.code is Code.LAKE_CORRUPT
 
 
+@pytest.mark.parametrize("damage", [b"{", b"", None])
+def test_a_damaged_newest_state_is_no_loss_since_an_older_one_will_do(
+    tmp_path: Path, damage: bytes | None
+) -> None:
+    log = CommitLog(tmp_path, 1)
+    for n in range(260):
+        log.commit(_batch(n, _file(f"f{n}")))
+    states = sorted((tmp_path / "_commits").glob("*.state"))
+    whole = states[-1].read_bytes()
+    states[-1].write_bytes(whole.replace(b"f17", b"f71", 1) if damage is None else damage)
+    assert CommitLog(tmp_path, 1).state() == log.state()
+    # With none left, and the commits before them gone, nothing is made up.
+    states[-2].write_bytes(b"{")
+    with pytest.raises(ArautoError, match=r"\.state") as caught:
+        CommitLog(tmp_path, 1).state()
+    assert caught.value.code is Code.LAKE_CORRUPT
+
+
+def test_a_damaged_first_state_is_no_loss_since_all_commits_are_there(tmp_path: Path) -> None:
+    log = CommitLog(tmp_path, 1)
+    for n in range(60):
+        log.commit(_batch(n, _file(f"f{n}")))
+    [state] = (tmp_path / "_commits").glob("*.state")
+    state.write_bytes(b"{")
+    assert CommitLog(tmp_path, 1).state() == log.state()
+
+
+def test_a_changed_digit_in_a_commit_is_not_believed(tmp_path: Path) -> None:
+    log = CommitLog(tmp_path, 1)
+    log.commit(_batch(3, _file("a")))
+    [path] = (tmp_path / "_commits").glob("*.json")
+    path.write_bytes(path.read_bytes().replace(b'"batchId":3', b'"batchId":9'))
+    with pytest.raises(ArautoError, match="checksum") as caught:
+        CommitLog(tmp_path, 1).state()
+    assert caught.value.code is Code.LAKE_CORRUPT
+
+
+def test_commits_of_earlier_versions_without_a_checksum_are_read(tmp_path: Path) -> None:
+    log = CommitLog(tmp_path, 1)
+    log.commit(_batch(0, _file("a")))
+    [path] = (tmp_path / "_commits").glob("*.json")
+    path.write_bytes(path.read_bytes().partition(b"\n")[0])
+    assert CommitLog(tmp_path, 1).state() == log.state()
+
+
 def test_a_commit_cannot_remove_what_is_not_there() -> None:
     with pytest.raises(ValueError, match="not there"):
         fold(State(), Commit(number=1, made_ms=1, schema_version=1, removed=("a",)))

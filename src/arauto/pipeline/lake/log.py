@@ -5,6 +5,7 @@ writers gets; the other reads what came before it and decides anew. Every 50th c
 state beside it, so that opening a table reads at most 50 small files.
 """
 
+import hashlib
 import os
 import re
 from collections.abc import Callable
@@ -12,15 +13,20 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+import structlog
 
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.lake.manifest import Commit, State, fold
 
 __all__ = ["CommitLog", "sync"]
 
+_log = structlog.get_logger(__name__)
+
 _STATE_EVERY = 50
 _STATES_KEPT = 2
 _ATTEMPTS_MAX = 100
+#: Behind the JSON, which has no line breaks.
+_CHECKSUM = b"\nsha256:"
 _NAME = re.compile(r"(\d{20})\.(json|state)\Z")
 
 T = TypeVar("T")
@@ -86,7 +92,7 @@ class CommitLog:
         states = [number for number, kind in names if kind == "state"]
         start = known
         if states and states[-1] > known.number:
-            start = self._decoded(self._path(states[-1], "state"), _decode_state)
+            start = self._newest_whole(states, known)
         last = names[-1][0]
         for number in range(start.number + 1, last + 1):
             try:
@@ -95,12 +101,33 @@ class CommitLog:
                 raise ArautoError(Code.LAKE_CORRUPT, f"{self._directory}: {error}") from error
         return start
 
+    def _newest_whole(self, states: list[int], known: State) -> State:
+        """The newest kept state that can be read and is newer than what is known; else that.
+
+        The commits since the last state but one are kept, so one that is damaged is no loss.
+
+        Raises:
+            ArautoError: LAKE_CORRUPT, none can be read, and the commits that made them are gone.
+        """
+        failed: ArautoError | None = None
+        for number in reversed(states):
+            if number <= known.number:
+                break
+            try:
+                return self._decoded(self._path(number, "state"), _decode_state)
+            except ArautoError as error:
+                _log.warning("a kept state is damaged; an older one will do", error=error.message)
+                failed = failed or error
+        if failed is not None and not self._path(known.number + 1).exists():
+            raise failed
+        return known
+
     def _load(self, number: int) -> Commit:
         return self._decoded(self._path(number), _decode_commit)
 
     def _decoded(self, path: Path, decode: Callable[[bytes], T]) -> T:
         try:
-            return decode(path.read_bytes())
+            return decode(_checked(path.read_bytes()))
         except (OSError, msgspec.DecodeError) as error:
             raise ArautoError(Code.LAKE_CORRUPT, f"{path}: {error}") from error
 
@@ -140,9 +167,24 @@ class CommitLog:
         return self._directory / f"{number:020d}.{kind}"
 
 
+def _checked(written: bytes) -> bytes:
+    """What a file holds, compared with its checksum. Files of earlier versions have none.
+
+    Without it a changed digit is believed: with a greater number of a batch, those up to it never come.
+    """
+    data, mark, checksum = written.partition(_CHECKSUM)
+    if mark and checksum != _checksum(data):
+        raise msgspec.DecodeError("it does not match its checksum")
+    return data
+
+
+def _checksum(data: bytes) -> bytes:
+    return hashlib.sha256(data).hexdigest()[:16].encode()
+
+
 def _write(path: Path, data: bytes) -> None:
     with path.open("wb") as file:
-        file.write(data)
+        file.write(data + _CHECKSUM + _checksum(data))
         file.flush()
         os.fsync(file.fileno())
 

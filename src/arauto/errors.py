@@ -44,9 +44,9 @@ class Code(IntEnum):
 
     # 2xxx: who you are, what you may do
     UNAUTHENTICATED = 2000  # this needs an authenticated session
-    AUTH_FAILED = 2001  # the credentials were refused
+    AUTH_FAILED = 2001  # the auth provider refused, nobody can check, or it was withdrawn
     AUTH_UNAVAILABLE = 2002  # the hub's auth provider did not answer
-    TOKEN_INVALID = 2003  # the token is malformed, unsigned, wrongly signed or for someone else
+    TOKEN_INVALID = 2003  # the node checked the token itself, and it is not valid here
     TOKEN_EXPIRED = 2004  # the token was valid once
     SUBSCRIBE_DENIED = 2005  # no grant or rule lets this session subscribe
     PUBLISH_DENIED = 2006  # no grant or rule lets this session publish

@@ -9,10 +9,11 @@ import pytest
 
 import arauto.client
 import arauto.client.blocking
-from arauto.client import Tuning
-from arauto.errors import Code
+from arauto.client import Client, Tuning
+from arauto.errors import ArautoError, Code
 
 PAGE = (Path(__file__).parents[2] / "docs" / "topics" / "python-client.md").read_text()
+_IMPATIENT = Tuning(connect_timeout_s=0.05)
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -38,6 +39,19 @@ def test_every_method_and_option_in_the_code_exists(block: str) -> None:
                 "arauto.client.blocking": arauto.client.blocking,
             }
             assert all(hasattr(module[node.module or ""], name.name) for name in node.names)
+
+
+async def test_print_as_in_the_example_shows_each_change_of_state(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert any("on_state_change=print" in block for block in BLOCKS)
+    example = PAGE.partition("prints lines such as `")[2].partition("`")[0]
+    with pytest.raises(ArautoError):
+        async with Client("ws://127.0.0.1:1", hub="shop", on_state_change=print, tuning=_IMPATIENT):
+            pass
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == example
+    assert lines[-1] == "closing closed"
 
 
 def test_every_setting_is_listed_with_its_default() -> None:

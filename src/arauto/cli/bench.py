@@ -28,6 +28,7 @@ from arauto.bench.tables import (
     latency_table,
     rich_table,
 )
+from arauto.cli.console import errors
 
 __all__ = ["app"]
 
@@ -36,7 +37,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-_errors = Console(stderr=True)
+_errors = errors()
 _WIDE = 140
 
 
@@ -121,7 +122,7 @@ def _show(
     else:
         _print_table(table)
         if note:
-            _errors.print(f"[yellow]{note}")
+            _errors.print(note, style="yellow")
     _end(result)
 
 
@@ -131,7 +132,8 @@ def _end(*results: Comparison | LatencyResult | IdleResult) -> None:
     for result in results:
         inexact = [row.label for row in result.rows if not getattr(row, "is_exact", True)]
         for label in inexact:
-            _errors.print(f"[red]{result.name}, {label}: not everyone got every message once")
+            said = f"{result.name}, {label}: not everyone got every message once"
+            _errors.print(said, style="red")
         wrong |= bool(inexact) or any(label.startswith("arauto") for label in result.left_out)
     if wrong:
         raise typer.Exit(1)
@@ -329,7 +331,7 @@ def all_(
         _show_report(report)
         _errors.print(f"written: {data_path} {page_path}")
         if generator.note:
-            _errors.print(f"[yellow]{generator.note}")
+            _errors.print(generator.note, style="yellow")
     _end(*report.comparisons, *report.latencies, *report.idle)
 
 
@@ -363,5 +365,5 @@ def profile(
     try:
         sys.stdout.write(profile_node(find_generator(), load, _split(flavour)[0], tool, lines))
     except BenchError as error:
-        _errors.print(f"[red]{error}")
+        _errors.print(str(error), style="red")
         raise typer.Exit(1) from error

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from arauto.cli.console import Output
 from arauto.config.load import Report, examine, find_file
 from arauto.config.problems import Problem
 
@@ -40,7 +41,7 @@ def check_config(
     if as_json:
         sys.stdout.write(_json(path, report) + "\n")
     else:
-        _show(Console(), path, report)
+        _show(Output(), path, report)
     if report.problems:
         raise typer.Exit(EXIT_INVALID)
 
@@ -63,7 +64,7 @@ def _plain(problem: Problem) -> dict[str, object]:
         "column": place.column or None,
         "variable": place.variable or None,
         "path": problem.path or None,
-        "message": problem.message,
+        "message": problem.said,
     }
 
 
@@ -91,10 +92,10 @@ def _show_one(console: Console, problem: Problem, lines: list[str], style: str) 
         if part:
             head.append(part, style=part_style)
             head.append(": ")
-    head.append(problem.message, style=style)
+    head.append(problem.said, style=style)
     console.print(head, soft_wrap=True)
     line, column = problem.place.line, problem.place.column
-    if 0 < line <= len(lines):
+    if 0 < line <= len(lines) and not problem.absent:
         number = f"{line:>5} | "
         source = _masked(lines, line - 1, problem).expandtabs(1)[:_LINE_LEN_MAX]
         console.print(Text(number + source, style="dim"), soft_wrap=True)

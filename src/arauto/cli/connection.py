@@ -126,12 +126,14 @@ def _secret(given: str, option: str) -> str:
     if not given.startswith("@"):
         return given
     try:
-        with Path(given[1:]).open("rb") as file:
+        with Path(given[1:]).expanduser().open("rb") as file:
             return file.read(_SECRET_BYTES_MAX).decode().removesuffix("\n")
     except OSError as error:
         raise typer.BadParameter(f"{option}: {given[1:]}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise typer.BadParameter(f"{option}: {given[1:]} is not text") from None
+    except RuntimeError:
+        raise typer.BadParameter(f"{option}: {given[1:]}: no such home directory") from None
 
 
 def fail(error: ArautoError, url: str) -> NoReturn:

@@ -1,4 +1,8 @@
-"""The consoles of the commands: plain about colours, and without opinions on what a closed pipe means."""
+"""The consoles of the commands: plain about colours, and without opinions on what a closed pipe means.
+
+Strings are shown as they are. What is shown comes from elsewhere (names of channels and files, messages of
+errors), and `[x]` in it is no style, nor `:tea:` a picture of a cup.
+"""
 
 import os
 import sys
@@ -12,7 +16,7 @@ class Output(Console):
     """Standard output. Where its reader has left, BrokenPipeError says so, as it does without rich."""
 
     def __init__(self) -> None:
-        super().__init__(highlight=False, soft_wrap=True)
+        super().__init__(markup=False, emoji=False, highlight=False, soft_wrap=True)
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -31,4 +35,4 @@ def leave_ctrl_c() -> None:
 
 def errors() -> Console:
     """Standard error: what is said beside the output proper."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)

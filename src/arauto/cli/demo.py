@@ -1,5 +1,6 @@
 """`arauto demo`: one node and a few simulated shops, to look at and to play with."""
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ import typer
 from rich.text import Text
 
 from arauto.cli.console import Output, errors, forget_output
+from arauto.cli.demo_ports import Ports
 
 __all__ = ["demo"]
 
@@ -20,7 +22,19 @@ _KEPT_DIR = ".arauto-demo"
 _Port = Annotated[
     int | None,
     typer.Option(
-        min=0, max=65_535, metavar="N", help="Client port; else 8080, or any if that is taken."
+        min=0,
+        max=65_535,
+        metavar="N",
+        help="Client port; else ARAUTO_CONNECTION__PORT; else 8080, or any if that is taken.",
+    ),
+]
+_AdminPort = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65_535,
+        metavar="N",
+        help="Admin port; else ARAUTO_ADMIN__PORT; else 4040, or any if that is taken.",
     ),
 ]
 _Seconds = Annotated[
@@ -44,6 +58,7 @@ _Seed = Annotated[
 
 def demo(
     port: _Port = None,
+    admin_port: _AdminPort = None,
     seconds: _Seconds = 0.0,
     no_traffic: _NoTraffic = False,
     keep: _Keep = False,
@@ -56,10 +71,13 @@ def demo(
     Once the node is up, the data pipeline starts beside it, if it is installed (`arauto[pipeline]`): it
     archives, publishes roll-ups to `analytics:rollup` and what its rules find to `alerts:…`.
 
+    It has a configuration of its own: it reads no file, and of the ARAUTO_ variables only those of the ports.
+
     Example: arauto demo, then in another terminal: arauto sub 'stock:*' --hub shop
 
-    Exit code 0: stopped. 1: could not start.
+    Exit code 0: stopped. 1: could not start. 2: a port makes no sense.
     """
+    ports = Ports.of(client=port, admin=admin_port, environ=os.environ)
     console = Output()
     if console.is_terminal:
         console.print(Text("starting a node …", style="dim"))
@@ -70,7 +88,7 @@ def demo(
         show = Show(
             console,
             str(directory),
-            port=port,
+            ports=ports,
             shops=not no_traffic,
             seed=seed,
             pipeline=not no_pipeline,

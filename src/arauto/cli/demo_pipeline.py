@@ -9,17 +9,19 @@ import importlib.util
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
 import msgspec
 
+from arauto.config.environment import PREFIX
 from arauto.config.schema import Config
 from arauto.demo.hub import HUB
 from arauto.demo.rules import RULES
 from arauto.node import Node
 
-__all__ = ["Companion", "can_start"]
+__all__ = ["Companion", "can_start", "without_settings"]
 
 _LOG_NAME = "pipeline.log"
 _CONFIG_NAME = "pipeline.json"
@@ -58,7 +60,7 @@ class Companion:
         # It stops with us, whatever ends us; and Ctrl-C is ours to pass on.
         arguments.append("--with-parent")
         try:
-            code = await self._call([sys.executable, *arguments])
+            code = await self._call([sys.executable, *arguments], without_settings(os.environ))
             self.state = f"ended with code {code}; see {self.log}"
         finally:
             await self._end()
@@ -72,10 +74,11 @@ class Companion:
             return False
         return True
 
-    async def _call(self, command: list[str]) -> int:
+    async def _call(self, command: list[str], environ: Mapping[str, str] | None = None) -> int:
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *command,
+                env=environ,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -107,6 +110,11 @@ class Companion:
             # JSON is YAML.
             file.write(msgspec.json.encode(settled))
         return path
+
+
+def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without settings of nodes: the file says all of it, and they would win over it."""
+    return {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
 
 
 async def _set_rules(node: Node) -> None:

@@ -16,6 +16,7 @@ from rich.live import Live
 from rich.text import Text
 
 from arauto.cli.demo_pipeline import Companion, can_start
+from arauto.cli.demo_ports import Ports
 from arauto.cli.demo_results import Results
 from arauto.cli.demo_view import Meter, picture, plain_line
 from arauto.cli.ports import explain, is_taken
@@ -50,7 +51,7 @@ class Show:
     Args:
         console: where everything is shown.
         data_dir: where the node keeps its data.
-        port: the client port; None = the usual one, or any if that is taken.
+        ports: those that were asked for; the others are the usual ones, or any if those are taken.
         shops: whether there is traffic.
         seed: lets the same things happen again; None = something else each time.
         pipeline: whether the data pipeline runs beside the node, if it can.
@@ -62,7 +63,7 @@ class Show:
         console: Console,
         data_dir: str,
         *,
-        port: int | None,
+        ports: Ports,
         shops: bool,
         seed: int | None,
         pipeline: bool,
@@ -70,14 +71,14 @@ class Show:
     ) -> None:
         self._console = console
         self._secret = SystemEntropy().token(48)
-        self._any_port = port is None
+        self._ports = ports
         starts = pipeline and can_start(setup)
         self._companion = Companion(Path(data_dir), setup) if starts else None
         self._wants_pipeline = pipeline
         self._config = demo_config(
             data_dir=data_dir,
-            port=_PORT if port is None else port,
-            admin_port=0 if is_taken(_HOST, _ADMIN_PORT) else _ADMIN_PORT,
+            port=_PORT if ports.client is None else ports.client,
+            admin_port=_admin_port(ports),
             jwt_secret=self._secret,
             pipeline=self._companion is not None,
         )
@@ -94,10 +95,10 @@ class Show:
         Raises:
             DemoFailedError: it could not start, or not go on.
         """
-        if self._any_port and is_taken(_HOST, _PORT):
+        if self._ports.client is None and is_taken(_HOST, _PORT):
             said = f"port {_PORT} is taken, so the demo uses another one"
             self._console.print(Text(said, style="yellow"))
-            self._config = _anywhere(self._config, any_port=True)
+            self._config = _anywhere(self._config, self._ports)
         configure_logging(
             level=self._config.debug.level,
             format=self._config.debug.format,
@@ -132,7 +133,7 @@ class Show:
             if error.errno != errno.EADDRINUSE:
                 raise DemoFailedError(f"could not start: {explain(error, self._config)}") from error
         # Somebody took a port after we looked. Those that nobody asked for can be any others.
-        self._config = _anywhere(self._config, any_port=self._any_port)
+        self._config = _anywhere(self._config, self._ports)
         try:
             return await _started(self._config)
         except OSError as error:
@@ -194,11 +195,18 @@ async def _started(config: Config) -> Node:
     return node
 
 
-def _anywhere(config: Config, *, any_port: bool) -> Config:
-    """The same with any free ports."""
+def _admin_port(ports: Ports) -> int:
+    if ports.admin is not None:
+        return ports.admin
+    return 0 if is_taken(_HOST, _ADMIN_PORT) else _ADMIN_PORT
+
+
+def _anywhere(config: Config, ports: Ports) -> Config:
+    """The same with any free ports in place of those that nobody asked for."""
     replace = msgspec.structs.replace
-    connection = replace(config.connection, port=0) if any_port else config.connection
-    return replace(config, connection=connection, admin=replace(config.admin, port=0))
+    client = replace(config.connection, port=0) if ports.client is None else config.connection
+    admin = replace(config.admin, port=0) if ports.admin is None else config.admin
+    return replace(config, connection=client, admin=admin)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -1,5 +1,7 @@
-"""Groups of commands that load a command's module when it is called and not before."""
+"""Groups of commands that load a command's module when it is called and not before, and texts as they are."""
 
+import inspect
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -11,6 +13,26 @@ __all__ = ["Command", "Table", "lazy_group"]
 
 #: name → (where its function, or group of commands, is; what it does, in a few words)
 Table = Mapping[str, tuple[str, str]]
+
+
+#: What rich would take for markup: `arauto[pipeline]` is none.
+_BRACKET = re.compile(r"\[(?=[a-z#/@])")
+
+
+def _as_it_is(text: str) -> str:
+    """A help text for Typer: brackets stay brackets, and the terminal breaks lines, not we."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return _BRACKET.sub(r"\\[", "\n\n".join(" ".join(part.split("\n")) for part in paragraphs))
+
+
+def _written_out(command: Any) -> Any:
+    """The command, and those below it, with all help texts as they are."""
+    for part in (command, *command.params):
+        if getattr(part, "help", None):
+            part.help = _as_it_is(part.help)
+    for each in getattr(command, "commands", {}).values():
+        _written_out(each)
+    return command
 
 
 def _settle(params: list[Any]) -> list[Any]:
@@ -47,7 +69,7 @@ def lazy_group(table: Table) -> type[TyperGroup]:
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
             """What the list of commands shows of one."""
             found = table.get(cmd_name)
-            return found and TyperCommand(name=cmd_name, help=found[1])
+            return found and TyperCommand(name=cmd_name, help=_as_it_is(found[1]))
 
         def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
             self.commands = {name: self.get_command(ctx, name) for name in table}
@@ -63,7 +85,7 @@ def _load(name: str, place: str) -> Any:
     if isinstance(found, typer.Typer):
         group = typer.main.get_group(found)
         group.name = name
-        return group
+        return _written_out(group)
     alone = typer.Typer(add_completion=False)
     alone.command(name, cls=Command)(found)
-    return typer.main.get_command(alone)
+    return _written_out(typer.main.get_command(alone))

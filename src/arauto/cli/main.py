@@ -11,11 +11,11 @@ import typer
 from arauto.cli.lazy import Table, lazy_group
 from arauto.errors import ArautoError
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "app", "main"]
 
 EXIT_ERROR, EXIT_INTERRUPTED = 1, 130
 
-_COMMANDS: Table = {
+COMMANDS: Table = {
     "demo": ("arauto.cli.demo:demo", "Try it: a node with a few simulated shops."),
     "serve": ("arauto.cli.serve:serve", "Run a node."),
     "sub": ("arauto.cli.sub:sub", "Print messages as they come."),
@@ -36,7 +36,7 @@ _COMMANDS: Table = {
 
 app = typer.Typer(
     name="arauto",
-    cls=lazy_group(_COMMANDS),
+    cls=lazy_group(COMMANDS),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

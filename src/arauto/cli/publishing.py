@@ -7,9 +7,9 @@ import sys
 from collections.abc import AsyncIterator, Iterable
 
 import msgspec
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from arauto.cli.console import errors
 from arauto.cli.messages import format_serial
 from arauto.cli.payloads import Form, Payload, read_payload
 from arauto.cli.stdin import read_lines
@@ -141,7 +141,7 @@ class _Bar:
     def __init__(self, source: Source, *, shown: bool) -> None:
         self._source = source
         self._published = 0
-        console = Console(stderr=True)
+        console = errors()
         worth = source.total is None or source.total > _BATCH_LEN
         self._progress = Progress(
             TextColumn("{task.fields[published]} published"),

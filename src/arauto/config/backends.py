@@ -4,7 +4,16 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from arauto.config.base import RESERVED, Count, Interval, Port, PositiveCount, Seconds, Section
+from arauto.config.base import (
+    RESERVED,
+    Count,
+    FilePath,
+    Interval,
+    Port,
+    PositiveCount,
+    Seconds,
+    Section,
+)
 
 __all__ = [
     "BrokerConfig",
@@ -45,7 +54,7 @@ class StorageConfig(Section, frozen=True):
     kind: Literal["sqlite", "postgres", "memory"] = "sqlite"
     """`sqlite` needs nothing else; `postgres` is for several nodes; `memory` forgets everything when the
     node stops."""
-    data_dir: str = "./arauto-data"
+    data_dir: FilePath = "./arauto-data"
     """Directory of the SQLite database and of exported journal segments, relative to where the node was
     started."""
     postgres: PostgresConfig = PostgresConfig()

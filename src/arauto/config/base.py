@@ -13,6 +13,7 @@ __all__ = [
     "RESERVED",
     "Bytes",
     "Count",
+    "FilePath",
     "Interval",
     "MemoryBytes",
     "Name",
@@ -37,6 +38,9 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=100 * _YEAR_S)]
 Interval = Annotated[float, msgspec.Meta(gt=0, le=_YEAR_S)]
 Ratio = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+
+FilePath = Annotated[str, msgspec.Meta(extra={"path": True})]
+"""A file or directory; `~` at its beginning is somebody's home directory, as in a shell."""
 
 RESERVED = msgspec.Meta(extra={"reserved": True})
 """Marks a field that is accepted and does nothing yet; its documentation says for what it is meant."""

@@ -6,7 +6,8 @@ import msgspec
 from msgspec import inspect as kinds
 
 from arauto.config.base import is_secret
-from arauto.config.kinds import bare, describe, found, kind_of
+from arauto.config.kinds import bare, describe, found, is_path, kind_of
+from arauto.config.paths import at_home
 from arauto.config.problems import Problem, nearest
 from arauto.config.source import Located
 
@@ -78,9 +79,20 @@ class _Builder:
         if isinstance(kind, kinds.DictType):
             return self._dict(annotation, located, path, secret=secret)
         try:
-            return msgspec.convert(located.value, annotation)
+            value = msgspec.convert(located.value, annotation)
         except msgspec.ValidationError:
             return self._bad(located, path, describe(annotation), secret=secret)
+        return self._at_home(value, located, path) if is_path(annotation) else value
+
+    def _at_home(self, value: str, located: Located, path: str) -> Any:
+        """A path with `~` written out: nobody wants a directory of that name."""
+        if not value.startswith("~"):
+            return value
+        home = str(at_home(value))
+        if home.startswith("~"):
+            self._add(located, path, f"{value.partition('/')[0]} is nobody's home directory here")
+            return _BAD
+        return home
 
     def _optional(self, kind: kinds.UnionType, located: Located, path: str) -> Any:
         if located.value is None:

@@ -28,9 +28,12 @@ class Finding(msgspec.Struct, frozen=True):
     """A rule that is broken (or, as a warning, one that had better not be)."""
 
     paths: tuple[str, ...]
-    """The fields looked at; the problem is reported at the first."""
+    """The fields looked at; the problem is reported at the first, or where that has its default, at the next
+    one that is written."""
     message: str
     warning: bool = False
+    missing: bool = False
+    """Whether the first field should be written, so that no other one is to blame."""
 
 
 def check(config: Config) -> Iterator[Finding]:
@@ -68,7 +71,7 @@ def _production(config: Config) -> Iterator[Finding]:
     secret, token = config.auth.session.secret, config.admin.token
     for path, value in (("auth.session.secret", secret), ("admin.token", token)):
         if not value:
-            yield Finding((path, "node.mode"), "must be set in production")
+            yield Finding((path, "node.mode"), "must be set in production", missing=True)
         elif _is_guessable(value):
             yield Finding(
                 (path, "node.mode"), "is a well-known or repetitive value; use a random one"

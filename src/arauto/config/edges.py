@@ -4,7 +4,16 @@ from typing import Annotated
 
 import msgspec
 
-from arauto.config.base import RESERVED, Bytes, Count, Interval, Port, PositiveCount, Section
+from arauto.config.base import (
+    RESERVED,
+    Bytes,
+    Count,
+    FilePath,
+    Interval,
+    Port,
+    PositiveCount,
+    Section,
+)
 from arauto.limits import FRAGMENTS_LEN_MAX
 
 __all__ = [
@@ -62,9 +71,9 @@ class HttpConfig(Section, frozen=True):
 class TlsConfig(Section, frozen=True):
     """TLS on the client port; off while both files are empty. A proxy in front can do this instead."""
 
-    cert_file: str = ""
+    cert_file: FilePath = ""
     """PEM file with the certificate and its chain."""
-    key_file: str = ""
+    key_file: FilePath = ""
     """PEM file with the private key, not encrypted."""
 
 

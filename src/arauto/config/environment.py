@@ -7,7 +7,6 @@ and means nothing is an error, so that a typing error is not a silent default.
 """
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,10 +14,11 @@ from msgspec import inspect as kinds
 
 from arauto.config.base import is_secret
 from arauto.config.kinds import kind_of
+from arauto.config.paths import at_home
 from arauto.config.problems import Place, Problem, nearest
 from arauto.config.source import Located, Scalar
 
-__all__ = ["CONFIG_VARIABLE", "Variable", "overlay", "variables"]
+__all__ = ["CONFIG_VARIABLE", "PREFIX", "Variable", "overlay", "variables"]
 
 PREFIX = "ARAUTO_"
 CONFIG_VARIABLE = "ARAUTO_CONFIG"
@@ -98,7 +98,7 @@ def _unknown(name: str, known: Mapping[str, Variable]) -> str:
 
 
 def _read_secret(path: str) -> str:
-    with Path(path).open("rb") as file:
+    with at_home(path).open("rb") as file:
         data = file.read(_SECRET_FILE_BYTES_MAX + 1)
     if len(data) > _SECRET_FILE_BYTES_MAX:
         raise ValueError(f"larger than {_SECRET_FILE_BYTES_MAX} bytes")

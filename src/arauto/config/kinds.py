@@ -5,7 +5,7 @@ from typing import Any, get_args
 import msgspec
 from msgspec import inspect as kinds
 
-__all__ = ["bare", "describe", "found", "is_reserved", "kind_of"]
+__all__ = ["bare", "describe", "found", "is_path", "is_reserved", "kind_of"]
 
 _SHOWN_LEN_MAX = 40
 
@@ -18,8 +18,17 @@ def kind_of(annotation: Any) -> kinds.Type:
 
 def is_reserved(annotation: Any) -> bool:
     """Whether the field is accepted and does nothing yet."""
+    return _is_marked(annotation, "reserved")
+
+
+def is_path(annotation: Any) -> bool:
+    """Whether the field names a file or directory."""
+    return _is_marked(annotation, "path")
+
+
+def _is_marked(annotation: Any, mark: str) -> bool:
     kind = kinds.type_info(annotation)
-    return isinstance(kind, kinds.Metadata) and bool((kind.extra or {}).get("reserved"))
+    return isinstance(kind, kinds.Metadata) and bool((kind.extra or {}).get(mark))
 
 
 def bare(annotation: Any) -> Any:

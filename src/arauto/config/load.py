@@ -13,6 +13,7 @@ from arauto.config.build import build
 from arauto.config.checks import Finding, check
 from arauto.config.environment import CONFIG_VARIABLE, overlay, variables
 from arauto.config.kinds import is_reserved
+from arauto.config.paths import at_home
 from arauto.config.problems import ConfigError, Place, Problem
 from arauto.config.schema import Config
 from arauto.config.source import FILE_BYTES_MAX, Located, parse_yaml
@@ -37,7 +38,7 @@ def find_file(environ: Mapping[str, str]) -> Path | None:
     """Return the file to use when none was named: `ARAUTO_CONFIG`, or `config.yaml` if it is there."""
     named = environ.get(CONFIG_VARIABLE)
     if named:
-        return Path(named)
+        return at_home(named)
     return Path(DEFAULT_FILE) if Path(DEFAULT_FILE).is_file() else None
 
 
@@ -64,7 +65,7 @@ def examine(path: Path | None, environ: Mapping[str, str]) -> Report:
     problems: list[Problem] = []
     if path is not None:
         try:
-            data = _read(path)
+            data = _read(at_home(path))
         except OSError as error:
             why = _REASONS.get(error.errno or 0, "cannot be read")
             return Report(Config(), (Problem(Place(file), "", why),), ())
@@ -105,12 +106,17 @@ def _overlaps(path: str, wrong: set[str]) -> bool:
 def _problem(finding: Finding, located: Located) -> Problem:
     path = finding.paths[0]
     secret = path.rpartition(".")[2] in ("secret", "token", "password")
-    return Problem(_place(located, path), path, finding.message, secret)
+    for each in finding.paths[: 1 if finding.missing else None]:
+        place, is_there = _place(located, each)
+        if is_there:
+            return Problem(place, path, finding.message, secret)
+    place, _ = _place(located, path)
+    return Problem(place, path, finding.message, secret, absent=True)
 
 
-def _place(located: Located, path: str) -> Place:
-    """Where a field stands, or the nearest group around it that is written down."""
-    at = located
+def _place(located: Located, path: str) -> tuple[Place, bool]:
+    """Where a field stands; or else the nearest group around it that the file has, and that it does not."""
+    at, group = located, Place(located.place.file)
     for part in path.replace("[", ".[").split("."):
         below = at.value
         if isinstance(below, dict) and part in below:
@@ -118,8 +124,10 @@ def _place(located: Located, path: str) -> Place:
         elif isinstance(below, list) and part.startswith("["):
             at = below[int(part[1:-1])]
         else:
-            return at.key_place or at.place
-    return at.place
+            return group, False
+        if at.key_place is not None and at.key_place.line:
+            group = at.key_place
+    return at.place, True
 
 
 def _reserved_but_set(located: Located) -> Iterator[Problem]:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from arauto.config.base import Count, Interval, Port, PositiveCount, Section
+from arauto.config.base import Count, FilePath, Interval, Port, PositiveCount, Section
 
 __all__ = ["PipelineConfig", "PipelineSqlConfig", "RetentionConfig"]
 
@@ -36,9 +36,9 @@ class PipelineSqlConfig(Section, frozen=True):
 class PipelineConfig(Section, frozen=True):
     """The data pipeline (`arauto pipeline …`), which runs beside the node."""
 
-    lake_dir: str = ""
+    lake_dir: FilePath = ""
     """Directory of the lake: tables and checkpoints. Empty = `lake` in `storage.dataDir`."""
-    segments_dir: str = ""
+    segments_dir: FilePath = ""
     """Where the nodes' exported segments lie. Empty = `segments` in `storage.dataDir`."""
     master: str = "local[*]"
     """Where Spark runs: `local[*]` uses all cores of this machine, `spark://host:port` a cluster."""

@@ -35,9 +35,19 @@ class Problem(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     message: str
     secret: bool = False
     """Whether the line it stands on must not be shown."""
+    absent: bool = False
+    """Whether the field is written nowhere; `place` is then where it could be."""
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (str(self.place), self.path, self.message) if part)
+        return ": ".join(part for part in (str(self.place), self.path, self.said) if part)
+
+    @property
+    def said(self) -> str:
+        """The message, and that the file says nothing of the field, if so."""
+        if not self.absent or not self.place.file:
+            return self.message
+        where = "the group here lacks it" if self.place.line else "the file does not have it"
+        return f"{self.message} ({where})"
 
 
 class ConfigError(ArautoError):

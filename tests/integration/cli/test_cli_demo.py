@@ -116,6 +116,41 @@ async def test_a_port_that_was_asked_for_is_not_replaced(run: Run) -> None:
     ]
 
 
+async def test_the_environment_says_which_ports_as_it_does_for_a_node(run: Run) -> None:
+    with socket.socket() as one, socket.socket() as other:
+        for sock in (one, other):
+            sock.bind(("127.0.0.1", 0))
+        client, admin = (sock.getsockname()[1] for sock in (one, other))
+    environ = {"ARAUTO_CONNECTION__PORT": str(client), "ARAUTO_ADMIN__PORT": str(admin)}
+    demo = await run("demo", "--no-pipeline", "--no-traffic", environ=environ)
+    await demo.line(f"  address  ws://127.0.0.1:{client},")
+    await demo.line(f"  admin    http://127.0.0.1:{admin}")
+    demo.interrupt()
+    assert await demo.ended() == 0, demo
+
+
+async def test_an_admin_port_that_was_asked_for_is_not_replaced(run: Run) -> None:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        port = sock.getsockname()[1]
+        options = (
+            "demo",
+            "--no-pipeline",
+            "--no-traffic",
+            "--port",
+            "0",
+            "--admin-port",
+            str(port),
+        )
+        demo = await run(*options)
+        assert await demo.ended() == 1
+    assert demo.err == [
+        f"could not start: the admin port {port} on 127.0.0.1 is used by another program; "
+        "set admin.port, or ARAUTO_ADMIN__PORT"
+    ]
+
+
 async def test_kept_data_is_there_the_next_time(run: Run, paste: Run, tmp_path: Path) -> None:
     first = await run("demo", "--no-pipeline", "--port", "0", "--no-traffic", "--keep")
     published = await paste(await pasteable(first, "publish"))

@@ -1,6 +1,7 @@
 """Who checks which credentials, and what happens when nobody answers."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import jwt as pyjwt
@@ -11,6 +12,7 @@ from arauto.entropy import SeededEntropy
 from arauto.errors import ArautoError, Code
 from arauto.limits import CREDENTIALS_BYTES_MAX
 from arauto.model import Grant, Grants, Identity
+from arauto.session.access import withdrawn
 from arauto.session.auth.authenticator import Authenticator, check_auth_settings
 from arauto.session.auth.breaker import FAILURES_MAX, OPEN_S, Breaker
 from arauto.session.auth.jwt import JwtVerifier
@@ -149,6 +151,43 @@ async def test_with_jwt_alone_other_credentials_are_invalid_tokens(kit: Kit) -> 
 async def test_where_nobody_can_be_asked_nobody_gets_in(kit: Kit) -> None:
     assert await kit.refused(NOTHING, b"user:password") is Code.AUTH_FAILED
     assert await kit.refused(NOTHING, kit.jwt()) is Code.AUTH_FAILED
+
+
+def _table() -> dict[str, list[Code]]:
+    """What the page says: kind of credentials → the answer for each way that hubs are set up."""
+    page = Path(__file__).parents[3] / "docs" / "topics" / "authentication.md"
+    part = page.read_text().partition("### Which number")[2].partition("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in part.splitlines() if line.startswith("| ")][1:]
+    return {
+        what.strip(): [Code(int(cell.split(",")[0])) for cell in cells] for what, *cells in rows
+    }
+
+
+async def test_the_page_says_which_number_each_refusal_has(kit: Kit) -> None:
+    table = _table()
+    kit.provider.failure = ArautoError(Code.AUTH_FAILED, "the credentials were refused")
+    own = kit.session_token()
+    shown = {
+        "Arauto's own token, changed, revoked or of another hub": (
+            own[:-8] + b"AAAAAAAA",
+            kit.session_token("bank"),
+        ),
+        "a signed token that is wrong, revoked or for another hub": (
+            kit.jwt(secret="x" * 40),
+            kit.jwt(hub="bank"),
+        ),
+        "a signed token that is too late": (kit.jwt(exp=1, iat=0.5),),
+        "anything else": (b"user:password",),
+    }
+    settings = (WITH_JWT, WITH_BOTH, WITH_PROVIDER, NOTHING)
+    for what, credentials in shown.items():
+        found = [[await kit.refused(each, one) for each in settings] for one in credentials]
+        assert found == [table[what]] * len(credentials), what
+    kit.clock.advance(400)
+    late = [await kit.refused(each, own) for each in settings]
+    assert late == table["Arauto's own token, too late"]
+    waiting = "nothing, but a request that was waiting when its user was revoked"
+    assert table[waiting] == [withdrawn().code] * len(settings)
 
 
 async def test_empty_and_oversized_credentials_are_named_as_such(kit: Kit) -> None:

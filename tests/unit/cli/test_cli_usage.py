@@ -1,12 +1,19 @@
 """The command line itself: help, names, and what makes no sense."""
 
+import inspect
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
+from rich.table import Table
 from typer.testing import CliRunner
 
+from arauto.cli import main, pipeline
+from arauto.cli.console import Output, errors
 from arauto.cli.main import app
 
 _COMMANDS = (
@@ -131,3 +138,43 @@ def test_an_invalid_configuration_exits_2_and_says_where(
     problems = [line for line in lines if line.startswith("invalid configuration: ")]
     assert any(said in line for line in problems), lines
     assert not (tmp_path / "arauto-data").exists()
+
+
+def _functions() -> Iterator[tuple[tuple[str, ...], Callable[..., None]]]:
+    """(how it is called, what it calls) of every command but those of `bench` and `pipeline rules`."""
+    for path, table in (((), main.COMMANDS), (("pipeline",), pipeline.COMMANDS)):
+        for name, (place, _) in table.items():
+            module, _, attribute = place.partition(":")
+            if attribute != "app":
+                yield (*path, name), getattr(import_module(module), attribute)
+
+
+def test_no_text_in_brackets_is_lost_in_any_help() -> None:
+    found = set()
+    for path, function in _functions():
+        texts = [inspect.getdoc(function) or ""]
+        for hint in get_type_hints(function, include_extras=True).values():
+            texts += [getattr(each, "help", "") or "" for each in getattr(hint, "__metadata__", ())]
+        shown = CliRunner().invoke(app, [*path, "-h"]).output
+        for bracketed in re.findall(r"\w*\[[^\]\s]*\]", "\n".join(texts)):
+            assert bracketed in shown, path
+            found.add(bracketed)
+    assert "arauto[pipeline]" in found
+
+
+def test_a_paragraph_of_help_is_broken_by_the_terminal_alone() -> None:
+    output = CliRunner().invoke(app, ["demo", "-h"]).output
+    assert "if it is installed (`arauto[pipeline]`): it archives, publishes roll-ups" in output
+
+
+def test_what_consoles_print_is_neither_markup_nor_emoji(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for console in (Output(), errors()):
+        table = Table("[bold]:tea:")
+        table.add_row("arauto[pipeline] stock:tea:porto")
+        console.print("[red]:tea: /a/[b]")
+        console.print(table)
+    for text in capsys.readouterr():
+        for said in ("[red]:tea: /a/[b]\n", "[bold]:tea:", "arauto[pipeline] stock:tea:porto"):
+            assert said in text

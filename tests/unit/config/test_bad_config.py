@@ -345,7 +345,7 @@ CASES: list[tuple[str, str, list[str]]] = [
         admin:
           host: 0.0.0.0
         """,
-        ["3:1: admin.port: clashes with connection.port; both are 4040"],
+        ["2:9: admin.port: clashes with connection.port; both are 4040"],
     ),
     (
         "address with a port",
@@ -374,7 +374,7 @@ CASES: list[tuple[str, str, list[str]]] = [
           statsCollectIntervalS: 10
         """,
         [
-            "1:1: engine.sessionMetricsIntervalS: "
+            "2:26: engine.sessionMetricsIntervalS: "
             "must not be above engine.statsCollectIntervalS (10)"
         ],
     ),
@@ -556,8 +556,23 @@ CASES: list[tuple[str, str, list[str]]] = [
           mode: production
         """,
         [
-            "1:1: admin.token: must be set in production",
-            "1:1: auth.session.secret: must be set in production",
+            " admin.token: must be set in production (the file does not have it)",
+            " auth.session.secret: must be set in production (the file does not have it)",
+        ],
+    ),
+    (
+        "production without secrets in groups that are there",
+        """
+        node:
+          mode: production
+        auth:
+          tokenTtlS: 60
+          session: {}
+        admin: {host: 127.0.0.1}
+        """,
+        [
+            "5:3: auth.session.secret: must be set in production (the group here lacks it)",
+            "6:1: admin.token: must be set in production (the group here lacks it)",
         ],
     ),
     (
@@ -601,6 +616,18 @@ def test_bad_configuration_is_explained(text: str, expected: list[str], tmp_path
         load(file, {})
     assert [str(problem) for problem in caught.value.problems] == [f"{file}:{e}" for e in expected]
     assert caught.value.code is Code.BAD_CONFIG
+
+
+def test_a_missing_field_is_not_blamed_on_a_variable_of_its_neighbour(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("node: {mode: production}\nadmin: {host: 127.0.0.1}\n")
+    environ = {"ARAUTO_ADMIN__PORT": "4050", "ARAUTO_AUTH__TOKEN_TTL_S": "60"}
+    places = {problem.path: str(problem.place) for problem in examine(file, environ).problems}
+    assert places == {"admin.token": f"{file}:2:1", "auth.session.secret": str(file)}
+    alone = examine(None, {**environ, "ARAUTO_NODE__MODE": "production"}).problems
+    assert {str(problem) for problem in alone} == {
+        f"{path}: must be set in production" for path in places
+    }
 
 
 def test_all_problems_are_reported_at_once_and_in_order(tmp_path: Path) -> None:

@@ -56,6 +56,25 @@ def test_the_caret_stands_under_the_value() -> None:
     assert lines[2].index("^") == lines[1].index("many")
 
 
+def test_a_missing_field_shows_no_line_that_has_nothing_to_do_with_it() -> None:
+    code, output = run(
+        "check-config", write("connection:\n  port: 9000\nnode: {mode: production}\n")
+    )
+    assert code == 2
+    assert output.splitlines() == [
+        "config.yaml: admin.token: must be set in production (the file does not have it)",
+        "config.yaml: auth.session.secret: must be set in production (the file does not have it)",
+        "config.yaml: 2 problems",
+    ]
+    [first, _] = json.loads(run("check-config", "--json", "config.yaml")[1])["problems"]
+    assert (first["file"], first["line"], first["column"]) == ("config.yaml", None, None)
+
+
+def test_names_in_brackets_and_between_colons_are_shown_as_they_are() -> None:
+    Path("[red]:tea:.yaml").write_text("")
+    assert run("check-config", "[red]:tea:.yaml") == (0, "[red]:tea:.yaml: ok\n")
+
+
 def test_warnings_are_shown_and_exit_0() -> None:
     code, output = run("check-config", write("discovery:\n  type: udp\n"))
     assert code == 0

@@ -191,3 +191,57 @@ def test_every_part_of_the_schema_refuses_unknown_fields_and_changes() -> None:
                 check(field.type)
 
     check(Config)
+
+
+_PATHS = (
+    "storage: {dataDir: ~/data}\npipeline: {lakeDir: ~/lake, segmentsDir: ~/segments}\n"
+    "connection: {tls: {certFile: ~/cert.pem, keyFile: ~/key.pem}}\n"
+)
+
+
+def test_a_tilde_is_the_home_directory_in_every_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("cert.pem", "key.pem"):
+        write(tmp_path, "").rename(tmp_path / name)
+    config = load(write(tmp_path, _PATHS), {})
+    found = (
+        config.storage.data_dir,
+        config.pipeline.lake_dir,
+        config.pipeline.segments_dir,
+        config.connection.tls.cert_file,
+        config.connection.tls.key_file,
+    )
+    names = ("data", "lake", "segments", "cert.pem", "key.pem")
+    assert found == tuple(f"{tmp_path}/{name}" for name in names)
+
+
+def test_a_tilde_is_the_home_directory_in_variables_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "token").write_text(SECRET)
+    write(tmp_path, "connection: {port: 9000}\n")
+    environ = {
+        "ARAUTO_CONFIG": "~/config.yaml",
+        "ARAUTO_STORAGE__DATA_DIR": "~",
+        "ARAUTO_ADMIN__TOKEN_FILE": "~/token",
+    }
+    config = load(find_file(environ), environ)
+    assert config.connection.port == 9000
+    assert config.storage.data_dir == str(tmp_path)
+    assert config.admin.token == SECRET
+    assert load(Path("~/config.yaml"), {}).connection.port == 9000
+
+
+def test_a_tilde_in_the_middle_of_a_path_is_nothing_special() -> None:
+    environ = {"ARAUTO_STORAGE__DATA_DIR": "./a/~/b"}
+    assert load(None, environ).storage.data_dir == "./a/~/b"
+
+
+def test_a_home_directory_that_nobody_has_is_refused() -> None:
+    report = examine(None, {"ARAUTO_STORAGE__DATA_DIR": "~no.such.user/data"})
+    assert [str(problem) for problem in report.problems] == [
+        "ARAUTO_STORAGE__DATA_DIR: storage.dataDir: ~no.such.user is nobody's home directory here"
+    ]

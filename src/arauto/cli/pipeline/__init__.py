@@ -4,9 +4,9 @@ import typer
 
 from arauto.cli.lazy import Table, lazy_group
 
-__all__ = ["app"]
+__all__ = ["COMMANDS", "app"]
 
-_COMMANDS: Table = {
+COMMANDS: Table = {
     "run": ("arauto.cli.pipeline.run:run", "Archive, roll up and correlate, until stopped."),
     "backfill": ("arauto.cli.pipeline.backfill:backfill", "Take in what is there, once, and end."),
     "check": ("arauto.cli.pipeline.check:check", "Is everything of the journal in the lake, once?"),
@@ -22,7 +22,7 @@ _COMMANDS: Table = {
 
 app = typer.Typer(
     name="pipeline",
-    cls=lazy_group(_COMMANDS),
+    cls=lazy_group(COMMANDS),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

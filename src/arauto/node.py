@@ -355,6 +355,7 @@ class Node:
             builtin_rules=config.hub.default_rules,
             dynamic_hubs=config.engine.allow_dynamic_hubs,
             describe_node=self._describe,
+            exporting=lambda: self.exporter.export_now if self.exporter is not None else None,
         )
         app = make_app(
             self.operations,

@@ -27,6 +27,7 @@ __all__ = [
     "HubStats",
     "HubSummary",
     "Interval",
+    "JournalExported",
     "ListenerInfo",
     "LiveChannel",
     "NamespaceInfo",
@@ -387,6 +388,13 @@ class HubStats(_Record, frozen=True, kw_only=True):
     intervals: list[HubInterval]
     """Oldest first. Only those in which the hub was among the busiest are kept, and none in which it was
     idle and empty."""
+
+
+class JournalExported(_Record, frozen=True, kw_only=True):
+    """How far the journal is exported."""
+
+    sealed_seq: int
+    """Rows of this node's journal up to this one lie in segments."""
 
 
 class Health(_Record, frozen=True, kw_only=True):

@@ -20,7 +20,8 @@ from arauto.pipeline.lake.table import Lake, Table
 from arauto.pipeline.schemas import TABLES
 from arauto.pipeline.source.journal import Journal
 from arauto.pipeline.source.offsets import Place
-from arauto.storage import segments
+from arauto.pipeline.unexported import sealed as sealed_in
+from arauto.pipeline.unexported import unexported
 from arauto.storage.incarnation import first_seq_of
 
 __all__ = ["LakeReport", "NodeReport", "TableReport", "check_lake", "journal_places", "node_report"]
@@ -52,6 +53,8 @@ class NodeReport(_Report, frozen=True):
     """The journal's newest seq; None = it could not be asked."""
     lag: int | None
     """Rows of the journal that are still to come."""
+    unexported: tuple[int, int] | None
+    """Of these, the range of seq that no segment holds yet: they wait for the node's exporter."""
 
 
 class TableReport(_Report, frozen=True):
@@ -123,7 +126,7 @@ def check_lake(
                 removed=removed,
                 found=(expected, 0) if quick else counted.get(node, (0, 0)),
                 differing=differing.get(node, 0),
-                sealed=_sealed(segments_dir, node, {each.name for each in refused}),
+                sealed=sealed_in(segments_dir, node, (each.name for each in refused)),
                 place=places.get(node) if places else None,
             )
         )
@@ -184,6 +187,7 @@ def node_report(
         is_over=place is not None and place.is_over,
         journal_last=None if place is None else place.last,
         lag=None if place is None else max(0, place.last - last),
+        unexported=None if place is None else unexported(place, sealed, last),
     )
 
 
@@ -253,17 +257,6 @@ def _size_bytes(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return -1
-
-
-def _sealed(directory: Path, node: str, refused: set[str]) -> Coverage:
-    """What lies in segments that can be taken."""
-    if not directory.is_dir():
-        return ()
-    try:
-        found = segments.segments(directory, node)
-        return merge((s.first, s.last) for s in found if s.path.name not in refused)
-    except ArautoError:
-        return ()  # they overlap: whatever is in them must come from elsewhere
 
 
 def _node_problems(nodes: list[NodeReport]) -> list[str]:

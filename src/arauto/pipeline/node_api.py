@@ -21,6 +21,7 @@ from arauto.pipeline.node_wire import (
     OF_ONE_HUB,
     CorrelationRecord,
     Correlations,
+    Exported,
     History,
     Outcome,
     Outgoing,
@@ -36,6 +37,8 @@ __all__ = ["CorrelationRecord", "NodeApi", "Outcome", "Outgoing", "Retry", "Worl
 _PAGE_LEN = 1_000
 _PAGES_MAX = 1_000
 _ROLLUPS_MAX = 1_000
+#: Twice what one run of the exporter may take: one may be at work.
+_EXPORT_TIMEOUT_S = 660.0
 
 T = TypeVar("T")
 
@@ -73,6 +76,7 @@ class NodeApi:
         self.address = f"{parsed.scheme}://{parsed.netloc.decode('ascii')}"
         self._retry = retry or Retry()
         self._world = world or World()
+        self._timeout_s = timeout_s
         self._client = httpx.Client(
             base_url=url.rstrip("/"),
             headers={"Authorization": f"Bearer {token}"},
@@ -232,6 +236,19 @@ class NodeApi:
             stored += len(part)
         return stored
 
+    # --- the journal ------------------------------------------------------------------------------
+
+    def export_journal(self) -> int:
+        """Have the node export its journal now; return up to which row it is exported then.
+
+        Waits for as long as the node may take to write segments. Tried once: somebody is waiting.
+
+        Raises:
+            ArautoError: NODE_UNREACHABLE, ADMIN_DENIED, FEATURE_OFF, STORAGE_FAILED …
+        """
+        answer = self._once("POST", "/v1/journal/export", timeout_s=_EXPORT_TIMEOUT_S)
+        return self._read(answer, Exported).sealed_seq
+
     # --- one request -------------------------------------------------------------------------------
 
     def _request(
@@ -258,13 +275,24 @@ class NodeApi:
             world.sleep(delay_s)
 
     def _once(
-        self, method: str, path: str, body: Any = None, params: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        params: Mapping[str, str] | None = None,
+        *,
+        timeout_s: float | None = None,
     ) -> bytes:
         content = msgspec.json.encode(body) if body is not None else None
         headers = {"Content-Type": "application/json"} if body is not None else None
         try:
             answer = self._client.request(
-                method, path, content=content, params=params, headers=headers
+                method,
+                path,
+                content=content,
+                params=params,
+                headers=headers,
+                timeout=self._timeout_s if timeout_s is None else timeout_s,
             )
         except httpx.TransportError as error:
             raise self._unreachable(type(error).__name__) from None

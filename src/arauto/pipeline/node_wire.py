@@ -140,6 +140,10 @@ class History(msgspec.Struct):
     next: Serial | None = None
 
 
+class Exported(msgspec.Struct, rename="camel"):
+    sealed_seq: int
+
+
 class Correlations(msgspec.Struct):
     items: list[CorrelationRecord]
     next: str

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from arauto.clock import Clock, Timer
+from arauto.errors import Code, StorageError
 from arauto.storage.base import ExporterCounters, Storage
 from arauto.storage.segments import ExportReport
 
@@ -48,6 +49,7 @@ class Exporter:
         self._settings = settings or ExportSettings()
         self._timer: Timer | None = None
         self._task: asyncio.Task[bool] | None = None
+        self._stopped = False
         self.counters = ExporterCounters()
         self.sealed_seq = -1
         """Everything up to here lies in segments; -1 until the first run has looked."""
@@ -63,15 +65,42 @@ class Exporter:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._stopped = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
 
     def _tick(self) -> None:
         self._timer = self._clock.call_later(self._settings.interval_s, self._tick)
-        idle = self._task is None or self._task.done()
-        if idle and self._storage.journal.last_seq > self.sealed_seq:
+        if self._storage.journal.last_seq > self.sealed_seq:
+            self._running()
+
+    def _running(self) -> asyncio.Task[bool]:
+        """The run that is at work; a new one if there is none."""
+        if self._task is None or self._task.done():
             self._task = asyncio.create_task(self.run_once(), name="arauto-exporter")
+        return self._task
+
+    async def export_now(self) -> int:
+        """Seal all that is durable now, and return up to where rows are sealed then.
+
+        Whoever asks meanwhile waits for the same runs; who stops to wait does not end them.
+
+        Raises:
+            StorageError: STORAGE_FAILED, the log says why; STORAGE_UNAVAILABLE, the node is stopping.
+        """
+        wanted = self._storage.journal.last_seq
+        # A run that began before the newest of these rows may end without it; the next one has all.
+        while self.sealed_seq < wanted:
+            if self._stopped:
+                raise StorageError(Code.STORAGE_UNAVAILABLE, "the node is shutting down")
+            run = self._running()
+            await asyncio.wait({run})
+            if not run.cancelled() and not run.result():
+                raise StorageError(
+                    Code.STORAGE_FAILED, "the export failed; the node's log says why"
+                )
+        return self.sealed_seq
 
     async def run_once(self) -> bool:
         """Export what is new, then trim if so set. Whether it worked; why not is in the log."""

@@ -295,6 +295,52 @@ async def test_the_manager_exports_new_rows_at_intervals_and_trims(
     await storage.close()
 
 
+async def test_an_export_that_is_asked_for_has_all_rows_there_are_and_is_shared(
+    durable_backend: Backend, tmp_path: Path
+) -> None:
+    storage = await durable_backend.open()
+    exporter = Exporter(storage, NODE, tmp_path, FakeClock())
+    assert await exporter.export_now() == 0, "there is nothing yet"
+    await append_all(storage.journal, [message(1), message(2)])
+    early = asyncio.create_task(exporter.export_now())
+    given_up = asyncio.create_task(exporter.export_now())
+    await asyncio.sleep(0)
+    given_up.cancel()
+    # While a run is at work that may not see it any more.
+    await append_all(storage.journal, [message(3)])
+    late = await asyncio.gather(*(exporter.export_now() for _ in range(5)))
+    assert late == [3] * 5
+    assert await early in (2, 3)
+    assert exported_seqs(tmp_path) == [1, 2, 3]
+    assert exporter.counters.runs in (2, 3), "all who ask meanwhile share a run"
+    runs = exporter.counters.runs
+    assert await exporter.export_now() == 3
+    assert exporter.counters.runs == runs, "nothing new, nothing to run"
+    await exporter.stop()
+    await storage.close()
+
+
+async def test_an_export_that_is_asked_for_says_when_it_fails_or_the_node_stops(
+    tmp_path: Path,
+) -> None:
+    storage = await SqliteBackend(FakeClock(), tmp_path / "data").open()
+    await append_all(storage.journal, [message(1)])
+    out = tmp_path / "out"
+    out.write_bytes(b"in the way")
+    exporter = Exporter(storage, NODE, out, FakeClock())
+    with pytest.raises(StorageError, match="the export failed") as failed:
+        await exporter.export_now()
+    assert failed.value.code is Code.STORAGE_FAILED
+    waits = asyncio.create_task(exporter.export_now())
+    await asyncio.sleep(0)
+    await exporter.stop()
+    for asked in (waits, exporter.export_now()):
+        with pytest.raises(StorageError) as stopped:
+            await asked
+        assert stopped.value.code is Code.STORAGE_UNAVAILABLE
+    await storage.close()
+
+
 async def _until_idle(exporter: Exporter) -> None:
     tasks = [t for t in asyncio.all_tasks() if t.get_name() == "arauto-exporter"]
     for task in tasks:

@@ -13,6 +13,7 @@ from arauto.pipeline.lake.coverage import Coverage
 from arauto.pipeline.lake.erase import erase_user
 from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.source.offsets import Place
+from arauto.pipeline.unexported import Waiting, told, waiting
 from tests.pipeline.archive.support import take_segments
 from tests.pipeline.feed import Feed, message
 
@@ -39,9 +40,9 @@ def test_a_whole_lake_has_no_problems_and_tells_what_is_to_come(lake: Lake, feed
         follow(lake, name)
     report = _check(lake, feed)
     assert report.problems == []
-    assert [(node.node, node.lag, node.missing) for node in report.nodes] == [
-        ("n1", 2, ()),
-        ("n2", 1, ()),
+    assert [(n.node, n.lag, n.missing, n.unexported) for n in report.nodes] == [
+        ("n1", 2, (), (7, 8)),
+        ("n2", 1, (), (1, 1)),
     ]
     assert report.quarantine == {"content type is JSON, but the payload is not JSON": 1}
     assert (report.untaken, report.duplicates) == (0, 0)
@@ -179,6 +180,32 @@ def test_what_is_nowhere_is_missing_and_what_may_still_come_is_not(
 ) -> None:
     report = node_report("n", seen, removed=0, found=(0, 0), sealed=sealed, place=place)
     assert report.missing == missing
+
+
+@pytest.mark.parametrize(
+    ("seen", "sealed", "place", "unexported"),
+    [
+        (((1, 9),), (), Place(9, 9), None),
+        (((1, 9),), (), Place(9, 20), (10, 20)),
+        (((1, 9),), ((10, 12),), Place(9, 20), (13, 20)),
+        ((), ((1, 4),), Place(4, 4), None),
+        ((), (), Place(0, 32_000), (1, 32_000)),
+        ((), (), Place(7, 9), (8, 9)),
+        (((1, 9),), (), None, None),
+    ],
+)
+def test_rows_that_no_segment_holds_are_named(
+    seen: Coverage, sealed: Coverage, place: Place | None, unexported: tuple[int, int] | None
+) -> None:
+    report = node_report("n", seen, removed=0, found=(0, 0), sealed=sealed, place=place)
+    assert report.unexported == unexported
+
+
+def test_what_waits_for_the_exporter_is_told_by_node(tmp_path: Path) -> None:
+    places = {"b": Place(0, 1), "a": Place(5, 12), "c": Place(3, 3)}
+    found = waiting(places, tmp_path / "none", {"a": 7})
+    assert found == [Waiting("a", 8, 12), Waiting("b", 1, 1)]
+    assert told(found) == "6 rows in the journal that no segment holds yet (a 8-12, b 1-1)"
 
 
 def test_a_journal_that_cannot_be_asked_is_no_fault(tmp_path: Path) -> None:

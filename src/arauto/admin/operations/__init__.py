@@ -7,6 +7,7 @@ from arauto.admin.operations.analytics import Analytics
 from arauto.admin.operations.changes import Changes
 from arauto.admin.operations.correlations import Correlations
 from arauto.admin.operations.hubs import Hubs
+from arauto.admin.operations.journal import Exporting, JournalVerbs
 from arauto.admin.operations.live import Live
 from arauto.admin.operations.parts import Parts
 from arauto.admin.operations.sessions import Sessions
@@ -35,6 +36,7 @@ class Operations:
         builtin_rules: Rules,
         dynamic_hubs: bool,
         describe_node: Callable[[], NodeInfo],
+        exporting: Exporting,
     ) -> None:
         """Put the verbs together.
 
@@ -46,6 +48,7 @@ class Operations:
             builtin_rules: rules of channels that have no others.
             dynamic_hubs: whether hubs are made on use.
             describe_node: says what the node is and what it has open.
+            exporting: says how to have the journal exported.
         """
         directory, storage, clock = env.directory, env.hub.storage, env.hub.clock
         store = storage.settings
@@ -91,6 +94,7 @@ class Operations:
         self.sessions = Sessions(states, changes, revoked)
         self.correlations = Correlations(store, states, changes)
         self.analytics = Analytics(storage.kv, clock)
+        self.journal = JournalVerbs(changes, exporting)
         self.stats = Stats(states, env.hub.metrics, intervals, describe_node)
 
 

@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from litestar import get
+from litestar import get, post
 from litestar.params import QueryParameter
 
-from arauto.admin.records import HubStats, NodeInfo, NodeStats
-from arauto.admin.routes.common import HubName, Ops, errors
+from arauto.admin.records import HubStats, JournalExported, NodeInfo, NodeStats
+from arauto.admin.routes.common import By, HubName, Ops, errors
 
 __all__ = ["ROUTES"]
 
@@ -52,4 +52,18 @@ async def get_hub_stats(ops: Ops, hub: HubName, intervals: _Intervals = _INTERVA
     return await ops.stats.of_hub(hub, intervals=intervals)
 
 
-ROUTES = (get_node, get_stats, get_hub_stats)
+@post(
+    "/v1/journal/export",
+    operation_id="exportJournal",
+    summary="Export the journal now",
+    description="Seals all rows that are durable by now into segments, and answers when that is done; else "
+    "the node does so every `journal.export.intervalS`. Those who ask at the same time share the work.",
+    tags=["node"],
+    status_code=200,
+    responses=errors(409),
+)
+async def export_journal(ops: Ops, by: By) -> JournalExported:
+    return await ops.journal.export(by=by)
+
+
+ROUTES = (get_node, get_stats, get_hub_stats, export_journal)

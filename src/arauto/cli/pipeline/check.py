@@ -30,7 +30,8 @@ def check(
 ) -> None:
     """Compare the lake with the journal: gaps, rows that are there twice, files that are gone, quarantine.
 
-    Rows the journal has and the lake not yet are no fault; they show as "to come".
+    Rows the journal has and the lake not yet are no fault; they show as "to come", and those of them that the
+    node has yet to export as "unexported".
 
     Example: arauto pipeline check --config config.yaml
 
@@ -56,12 +57,16 @@ def check(
 
 def _show(report: "LakeReport") -> None:
     output = Output()
-    nodes = _table("node", "rows", "first seq", "last seq", "missing", "removed", "to come")
+    nodes = _table(
+        "node", "rows", "first seq", "last seq", "missing", "removed", "to come", "unexported"
+    )
     for node in report.nodes:
         missing = sum(last - first + 1 for first, last in node.missing)
         numbers = (node.rows, node.first, node.last, missing, node.rows_removed)
         lag = "?" if node.lag is None else f"{node.lag:,}"
-        nodes.add_row(Text(printable(node.node)), *(f"{n:,}" for n in numbers), lag)
+        first, last = node.unexported or (0, -1)
+        late = "?" if node.lag is None else f"{last - first + 1:,}"
+        nodes.add_row(Text(printable(node.node)), *(f"{n:,}" for n in numbers), lag, late)
     output.print(nodes)
     tables = _table("table", "rows", "files", "MB", "lost", "not counting")
     for table in report.tables:
@@ -77,8 +82,26 @@ def _show(report: "LakeReport") -> None:
         output.print(Text(f"in quarantine: {rows:,} × {printable(reason)}"))
     for problem in report.problems:
         output.print(Text(printable(problem), style="red"))
+    _show_end(output, report)
+
+
+def _show_end(output: Output, report: "LakeReport") -> None:
+    from arauto.pipeline.unexported import Waiting, told
+
+    late = [Waiting(each.node, *each.unexported) for each in report.nodes if each.unexported]
     if not report.problems:
-        output.print("all is there, once", style="green")
+        all_of_it = (
+            "all that the nodes have exported is there, once" if late else "all is there, once"
+        )
+        output.print(all_of_it, style="green")
+    if any(node.lag is None for node in report.nodes):
+        output.print(
+            "the journal could not be asked, so nobody knows what is to come", style="yellow"
+        )
+    if late:
+        output.print(
+            f"{told(late)}; `arauto pipeline backfill` has the node export them", style="yellow"
+        )
 
 
 def _table(first: str, *names: str) -> Table:

@@ -2,10 +2,13 @@
 
 The asynchronous client runs in a thread of its own; every call here hands it the work and waits. Iterators
 block until the next message. Ctrl-C interrupts any wait at once and loses nothing. Callbacks run in that
-thread: they must be quick, and must not call the client.
+thread: they must be quick, and must not call the client. Any thread may use a client, or close it: what the
+others wait for then ends. A process that was forked has to make its own.
 """
 
 import asyncio
+import concurrent.futures
+import os
 import ssl
 import threading
 from collections import deque
@@ -51,6 +54,9 @@ class _LoopThread:
     """An event loop in a thread of its own."""
 
     def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._handing_over = threading.Lock()
+        self._is_stopping = False
         self._ready = threading.Event()
         self._stop: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -70,23 +76,41 @@ class _LoopThread:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine there and wait for its outcome; an interrupt cancels it."""
-        if self._loop is None or not self._thread.is_alive():
+        if self.is_of_another_process:
             work.close()
-            raise closed_by_client()
+            raise ArautoError(
+                Code.CONFLICT, "this client is of the process that was forked; make another one"
+            )
         if threading.current_thread() is self._thread:
             work.close()
             raise ArautoError(Code.CONFLICT, "a callback must not call the blocking client")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        # Not between the loop's last turn and its end: nobody would ever look at it.
+        with self._handing_over:
+            if self._is_stopping or self._loop is None:
+                work.close()
+                raise closed_by_client()
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except concurrent.futures.CancelledError:
+            # It was under way when another thread closed the client.
+            raise closed_by_client() from None
         except BaseException:
             future.cancel()
             raise
 
+    @property
+    def is_of_another_process(self) -> bool:
+        """Whether this process is a fork of the one whose thread it is: here there is none."""
+        return self._pid != os.getpid()
+
     def stop(self) -> None:
-        if self._loop is not None and self._stop is not None and self._thread.is_alive():
+        with self._handing_over:
+            if self._is_stopping or self._loop is None or self._stop is None:
+                return
+            self._is_stopping = True
             self._loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join()
+        self._thread.join()
 
 
 class _Source(Generic[T]):
@@ -276,6 +300,7 @@ class Client:
             ssl_context=ssl_context,
         )
         self._thread: _LoopThread | None = None
+        self._closing = threading.Lock()
 
     # --- life --------------------------------------------------------------------------------------
 
@@ -291,9 +316,10 @@ class Client:
         return self
 
     def close(self) -> None:
-        """Say goodbye and release everything, the thread too."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
+        """Say goodbye and release everything, the thread too; in a forked process, only forget it."""
+        with self._closing:
+            thread, self._thread = self._thread, None
+        if thread is not None and not thread.is_of_another_process:
             try:
                 thread.run(self._client.close())
             finally:

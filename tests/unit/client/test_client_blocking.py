@@ -1,8 +1,11 @@
 """The blocking face: same methods, one thread, interruptible, nothing left behind."""
 
+import os
 import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -18,6 +21,7 @@ from arauto.codec.events import (
     OccupancyRequest,
     Presence,
     PresenceRequest,
+    PublishRequest,
     SubscribeRequest,
     SubscribeResult,
     UnsubscribeReply,
@@ -262,3 +266,151 @@ def test_a_subscription_is_asked_for_with_its_options(hosted: NodeThread) -> Non
     with Client(hosted.node.url, hub="shop") as client:
         client.subscribe("c", since=at(5)).ready()
     assert asked[0].items[0].since == at(5)
+
+
+def test_a_close_ends_what_other_threads_wait_for(hosted: NodeThread) -> None:
+    client = Client(hosted.node.url, hub="shop").connect()
+    subscription = client.subscribe("c").ready()
+    ends: list[object] = []
+    waiting = threading.Event()
+
+    def wait_for_message() -> None:
+        waiting.set()
+        try:
+            ends.append(subscription.get())
+        except ArautoError as error:
+            ends.append(error.code)
+
+    thread = threading.Thread(target=wait_for_message)
+    thread.start()
+    assert waiting.wait(10)
+    client.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert ends in ([None], [Code.CLOSED_BY_CLIENT])
+
+
+def test_a_call_under_way_fails_when_another_thread_closes(hosted: NodeThread) -> None:
+    arrived = threading.Event()
+    hosted.node.handlers[PublishRequest] = lambda peer, request: arrived.set()  # never answered
+    client = Client(hosted.node.url, hub="shop").connect()
+    ends: list[Code] = []
+
+    def publish() -> None:
+        try:
+            client.publish("c", 1)
+        except ArautoError as error:
+            ends.append(error.code)
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    assert arrived.wait(10)
+    client.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert ends == [Code.CLOSED_BY_CLIENT]
+
+
+@pytest.mark.parametrize("turn", range(20))
+def test_many_threads_may_close_one_client_while_others_use_it(
+    hosted: NodeThread, turn: int
+) -> None:
+    client = Client(hosted.node.url, hub="shop").connect()
+    begin = threading.Barrier(6)
+    unexpected: list[BaseException] = []
+
+    def use() -> None:
+        begin.wait()
+        try:
+            while True:
+                client.publish("c", 1)
+        except ArautoError as error:
+            if error.code is not Code.CLOSED_BY_CLIENT:
+                unexpected.append(error)
+        except BaseException as error:
+            unexpected.append(error)
+
+    def close() -> None:
+        begin.wait()
+        client.close()
+
+    threads = [threading.Thread(target=target) for target in (use, use, use, close, close, close)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert not any(thread.is_alive() for thread in threads)
+    assert unexpected == []
+
+
+def test_a_callback_that_raises_costs_no_message(hosted: NodeThread) -> None:
+    called = threading.Event()
+
+    def fail(event: object) -> None:
+        called.set()
+        raise ValueError("a mistake in a callback")
+
+    with Client(hosted.node.url, hub="shop") as client:
+        peer = hosted.peer()
+        subscription = client.subscribe("c", on_event=fail).ready()
+        assert called.wait(10)
+        hosted.do(peer.publish, message("c", 1))
+        assert next(subscription).serial == at(1)
+        assert client.publish("c", 1) == at(1)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_is_told_that_the_client_is_not_its_own(hosted: NodeThread) -> None:
+    """Seen: it was told that it had closed the client itself."""
+    with Client(hosted.node.url, hub="shop") as client:
+        subscription = client.subscribe("c").ready()
+        tries: list[Callable[[], object]] = [
+            lambda: client.publish("c", 1),
+            lambda: client.subscribe("d"),
+            lambda: client.connect(),
+            lambda: subscription.get(timeout_s=1),
+        ]
+        child = os.fork()
+        if child == 0:  # no assertion may leave this block
+            codes = []
+            for attempt in tries:
+                try:
+                    attempt()
+                except ArautoError as error:
+                    codes.append(error.code)
+            client.close()
+            with Client(hosted.node.url, hub="shop") as own:
+                own.subscribe("c").ready()
+            os._exit(0 if codes == [Code.CONFLICT] * len(tries) else 1)
+        assert _exit_code(child, 20) == 0
+        # The connection is still the parent's.
+        assert client.publish("c", 1) == at(1)
+
+
+def _exit_code(child: int, timeout_s: float) -> int:
+    """How a child ended; it is killed if it does not."""
+    killer = threading.Timer(timeout_s, os.kill, (child, signal.SIGKILL))
+    killer.start()
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    finally:
+        killer.cancel()
+
+
+@pytest.mark.parametrize("last", ["", "raise ValueError('over')", "import sys; sys.exit(3)"])
+def test_a_program_that_forgets_to_close_ends_all_the_same(hosted: NodeThread, last: str) -> None:
+    program = (
+        "import threading\n"
+        "from arauto.client.blocking import Client\n"
+        f"client = Client({hosted.node.url!r}, hub='shop').connect()\n"
+        "subscription = client.subscribe('c').ready()\n"
+        "threading.Thread(target=subscription.get, daemon=True).start()\n"
+        "assert client.publish('c', 1)\n"
+        f"{last}\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=50
+    )
+    assert done.returncode == (0 if not last else 3 if "exit" in last else 1), done.stderr
+    expected = "ValueError: over" if "raise" in last else ""
+    assert done.stderr.strip().splitlines()[-1:] == [expected] * bool(expected), done.stderr

@@ -59,7 +59,7 @@ fmt: setup ## Format the code and mend what can be mended
 	@$(BIN)/ruff format --quiet .
 
 ##@ Run for longer
-.PHONY: fuzz fuzz-short chaos chaos-pipeline soak fast fast-test bench bench-pipeline
+.PHONY: fuzz fuzz-short chaos chaos-pipeline model soak fast fast-test bench bench-pipeline
 fuzz: setup ## Fuzz each target for FUZZ_S seconds (600)
 	@scripts/fuzz.sh $(FUZZ_S)
 
@@ -72,6 +72,10 @@ chaos: setup services ## Only the tests that kill, stall and starve real nodes
 
 chaos-pipeline: setup services ## Kill the data pipeline ten times while it works
 	@PIPELINE_KILLS=10 $(PYTEST) -v tests/pipeline/crash
+
+model: setup ## Play RECOVERY_EXAMPLES (20,000) random histories each over memory and SQLite, and hold recovery to them
+	@RECOVERY_EXAMPLES=$${RECOVERY_EXAMPLES:-20000} $(PYTEST) -n 2 -k test_a_client_that_returns_has_everything \
+	  tests/unit/session/test_recovery.py tests/integration/session/test_recovery_on_sqlite.py
 
 soak: setup services ## The tests that take many minutes
 	@$(BIN)/python -m pytest -v -m soak $(PYTEST_ARGS)

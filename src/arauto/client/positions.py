@@ -4,6 +4,7 @@ This is the client's half of "never a silent hole, never a duplicate": it decide
 new, what to ask for when the subscription is made again, and which gaps an answer leaves.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 
 from arauto.codec.events import Gap, SubscribeItem, SubscribeResult
@@ -35,7 +36,7 @@ class Positions:
     ) -> None:
         self._channel = channel
         self._covers_many = is_wide(channel)
-        self._places = dict(since or {})
+        self._places = OrderedDict(since or {})
         self._began = self._places.pop(ALL_CHANNELS, None)
         self._places_max = places_max
         self._asked = since is not None
@@ -141,8 +142,7 @@ class Positions:
             # Keeps the dict in order of use, the longest unheard of first.
             places.pop(channel, None)
             if len(places) >= self._places_max:
-                forgotten = next(iter(places))
-                del places[forgotten]
+                forgotten, _ = places.popitem(last=False)
                 self._fresh.pop(forgotten, None)
         places[channel] = serial
 

@@ -40,7 +40,8 @@ class LiveHistory(Recent):
         self._messages: deque[Message] | None = None
         """None while there are none."""
         self._place: Place | None = None
-        self._floor = channel.offset
+        # What is on its way to the disk already will be delivered to this one too.
+        self._floor = channel.serial.offset
         self._len_max = self._allowed_len()
         self._is_over = False
 

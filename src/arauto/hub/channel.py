@@ -15,7 +15,7 @@ from mypy_extensions import mypyc_attr
 from arauto.codec.events import PublishItem
 from arauto.errors import ArautoError, Code, StorageError
 from arauto.hub.audience import Audience
-from arauto.hub.epoch import is_fully_stored
+from arauto.hub.epoch import NOT_KEPT, is_fully_stored
 from arauto.hub.hooks import Committer, Feature, Recent, Resumed, overrides
 from arauto.hub.idempotency import IdempotencyWindow
 from arauto.hub.inflight import (
@@ -97,24 +97,20 @@ class Channel(Audience):
             StorageError: the store could not be read, or would not forget what no longer holds.
         """
         continuity = self.hub.continuity
-        committer = self._committer
+        committer, kept_ms = self._committer, self.kept_ms
         resumed = await committer.resume() if committer is not None else None
-        commits_all = committer is not None and committer.commits_all
+        may_continue = False
         if resumed is not None:
             self.epoch = resumed.last.epoch
-        may_continue = (
-            commits_all
-            and resumed is not None
-            and await continuity.may_continue(self.name, resumed.last.epoch)
-        )
+            if kept_ms != NOT_KEPT:
+                may_continue = await continuity.may_continue(self.name, self.epoch, kept_ms)
         self.start_epoch()
         if resumed is not None:
             self._resume(resumed, may_continue=may_continue)
-        if commits_all:
-            await continuity.note(self.name, self.epoch)
+        if kept_ms != NOT_KEPT:
+            await continuity.note(self.name, self.epoch, kept_ms)
         else:
-            # Before anybody can see a message that is not stored.
-            await continuity.withdraw(self.name)
+            await continuity.withdraw(self.name)  # before anybody can see what is not stored
         for feature in self._features:
             await feature.on_open()
         self.is_open = True
@@ -125,7 +121,9 @@ class Channel(Audience):
         self.hub.ts_ms = max(self.hub.ts_ms, resumed.ts_ms)
         # A fully stored epoch can go on: every message anybody saw is in the store. Any other epoch
         # may have given out offsets the store never saw, and must not be continued.
-        if may_continue:
+        if not may_continue:  # nobody knows any more for how long it was kept
+            self.hub.departed.note(self.name, last, resumed.ts_ms, self.hub.ts_ms, stored=False)
+        else:
             self.epoch = last.epoch
             self.offset = last.offset
             if self._recent is not None:
@@ -139,7 +137,7 @@ class Channel(Audience):
     async def close(self) -> None:
         """Release everything. Subscribers, if any are left, are simply dropped."""
         self.is_open = False
-        self._depart()
+        self._depart(stored=is_fully_stored(self.serial.epoch))
         self._lanes = []
         self.subscribers = {}
         self._covering = {}
@@ -156,15 +154,20 @@ class Channel(Audience):
         self._on_message = self._on_marked = ()
         self._recent = self._committer = None
 
-    def _depart(self) -> None:
-        """An epoch is over: have the hub remember that there were messages, for whoever comes back."""
+    def _depart(self, *, stored: bool) -> None:
+        """An epoch is over: have the hub remember that it had messages, and whether the store has them."""
         place = self.serial
         if place.offset:
-            stored = is_fully_stored(place.epoch)
             self.hub.departed.note(self.name, place, self.ts_ms, self.hub.ts_ms, stored=stored)
 
     def on_deserted(self) -> None:
         self.hub.touch(self)
+
+    @property
+    def kept_ms(self) -> int:
+        """How long the store has every message; 0 = for good, NOT_KEPT = not every message is stored."""
+        stores_all = self._committer is not None and self._committer.commits_all
+        return int(self.rules.store_s * 1000) if stores_all else NOT_KEPT
 
     @property
     def is_storing(self) -> bool:
@@ -206,7 +209,7 @@ class Channel(Audience):
         if rules == self.rules:
             return
         had = {feature.name for feature in self._features}
-        stored_all = self._committer is not None and self._committer.commits_all
+        kept_ms = self.kept_ms
         self.rules = rules
         self._attach_features()
         for feature in self._features:
@@ -217,10 +220,11 @@ class Channel(Audience):
         for lane in self._lanes:
             lane.spill()
             lane.policy = rules.slow_policy
-        if stored_all != (self._committer is not None and self._committer.commits_all):
-            self._depart()
+        if kept_ms != self.kept_ms:
+            # What was kept for a time only leaves no trace, and from now on nobody knows that time.
+            self._depart(stored=kept_ms == 0)
             self.start_epoch()
-            self.hub.continuity.changed(self, fully_stored=not stored_all)
+            self.hub.continuity.changed(self, kept_ms=self.kept_ms)
         self.rematch()
 
     def hold_back(self) -> Waiting:
@@ -245,8 +249,7 @@ class Channel(Audience):
 
     def start_epoch(self) -> None:
         """Begin a new sequence; earlier serials can no longer be recovered from."""
-        commits_all = self._committer is not None and self._committer.commits_all
-        self.epoch = self.hub.new_epoch(fully_stored=commits_all, above=self.epoch)
+        self.epoch = self.hub.new_epoch(fully_stored=self.kept_ms != NOT_KEPT, above=self.epoch)
         self.offset = 0
         if self._recent is not None:
             self._recent.restart(0)
@@ -255,9 +258,8 @@ class Channel(Audience):
 
     @property
     def serial(self) -> Serial:
-        """The place of the last message that was delivered."""
+        """The place of the last message that was delivered; those behind it nobody has seen."""
         if self._inflight:
-            # Those behind it have serials already, but nobody has seen them.
             first = self._inflight.first
             return Serial(first.epoch, first.offset - 1)
         return Serial(self.epoch, self.offset)
@@ -449,7 +451,6 @@ class Channel(Audience):
         serial = self.serial
         if self.ts_ms <= ms:
             return serial
-        # While the last messages of an epoch that is over are being stored, memory is of the next.
         if self._recent is None or serial.epoch != self.epoch:
             return None
         offset = self._recent.offset_at(ms)

@@ -4,15 +4,17 @@ Two kinds of notes, in the key-value store. *Which channels may go on with the e
 messages end in*: an epoch whose every message is stored can be continued when its channel opens again,
 since the store knows all that anybody saw. That holds only if no other epoch lay in between whose
 messages were not stored. So the epoch of each fully stored channel is noted, and the note is withdrawn
-before the channel is used any other way. A note that is lost costs a new epoch, never a message. *Since
-when the hub's settings are what they are*: whether channels that are closed by now were stored is known
-only if nobody could have set it otherwise meanwhile.
+before the channel is used any other way. The note says too how long its messages are kept: what is kept
+for a time only leaves no trace when it is gone, so one epoch has one such time. A note that is lost costs
+a new epoch, never a message. *Since when the hub's settings are what they are*: whether channels that are
+closed by now were stored is known only if nobody could have set it otherwise meanwhile.
 """
 
 from functools import partial
 from typing import TYPE_CHECKING
 
 from arauto.errors import Code, StorageError
+from arauto.hub.epoch import NOT_KEPT
 from arauto.hub.inflight import Waiting
 
 if TYPE_CHECKING:
@@ -38,7 +40,8 @@ class Continuity:
     def __init__(self, hub: str, env: "Environment") -> None:
         self._hub = hub
         self._env = env
-        self._epochs: dict[str, int] = {}
+        self._epochs: dict[str, bytes] = {}
+        """The notes: the epoch, and for how long its messages are kept if not for good."""
         self._unsure: dict[str, None] = {}
         """Channels whose note could not be written: the store may hold it, or an older one."""
         self._is_whole = True
@@ -50,8 +53,8 @@ class Continuity:
         async for page in self._env.storage.kv.scan(self._hub, _PREFIX, _NOTES_MAX):
             for key, value in page:
                 channel = key[len(_PREFIX) :]
-                if value is not None and value.isdigit():
-                    self._epochs[channel] = int(value)
+                if value is not None and value.replace(b" ", b"").isdigit():
+                    self._epochs[channel] = value
                 else:
                     self._unsure[channel] = None
         self._is_whole = len(self._epochs) + len(self._unsure) < _NOTES_MAX
@@ -60,22 +63,25 @@ class Continuity:
         """Whether there may be a note about the channel."""
         return channel in self._epochs or channel in self._unsure or not self._is_whole
 
-    async def may_continue(self, channel: str, epoch: int) -> bool:
-        """Whether the channel was used in no other epoch since this one, in which everything was stored."""
+    async def may_continue(self, channel: str, epoch: int, kept_ms: int) -> bool:
+        """Whether the channel was used in no other epoch since this one, in which everything was stored and
+        kept for as long as now."""
         if channel in self._unsure:
             return False
         if channel in self._epochs or self._is_whole:
-            return self._epochs.get(channel) == epoch
-        return await self._env.storage.kv.get(self._hub, _PREFIX + channel) == b"%d" % epoch
+            return self._epochs.get(channel) == _note(epoch, kept_ms)
+        noted = await self._env.storage.kv.get(self._hub, _PREFIX + channel)
+        return noted == _note(epoch, kept_ms)
 
-    async def note(self, channel: str, epoch: int) -> None:
+    async def note(self, channel: str, epoch: int, kept_ms: int) -> None:
         """A channel is in this epoch now, and all of it is stored. Nothing depends on the note being
         written."""
-        if self._epochs.get(channel) == epoch or len(self._epochs) >= _NOTES_MAX:
+        note = _note(epoch, kept_ms)
+        if self._epochs.get(channel) == note or len(self._epochs) >= _NOTES_MAX:
             return
-        self._epochs[channel] = epoch
+        self._epochs[channel] = note
         try:
-            await self._env.storage.kv.put(self._hub, _PREFIX + channel, b"%d" % epoch)
+            await self._env.storage.kv.put(self._hub, _PREFIX + channel, note)
         except StorageError:
             # What the store holds is unknown now; in this run the channel starts over.
             self._epochs.pop(channel, None)
@@ -93,14 +99,14 @@ class Continuity:
             self._epochs.pop(channel, None)
             self._unsure.pop(channel, None)
 
-    def changed(self, channel: "Channel", *, fully_stored: bool) -> None:
-        """The rules of an open channel changed from or to storing everything, and a new epoch has begun.
+    def changed(self, channel: "Channel", *, kept_ms: int) -> None:
+        """How long an open channel keeps every message has changed, and a new epoch has begun.
 
         Until a note is withdrawn nothing of an epoch that is not stored may be seen: a crash before
         that goes on with the stored one, and rightly.
         """
-        if fully_stored:
-            self._env.tasks.spawn(self.note(channel.name, channel.epoch))
+        if kept_ms != NOT_KEPT:
+            self._env.tasks.spawn(self.note(channel.name, channel.epoch, kept_ms))
         elif self.may_know(channel.name):
             self._withdraw_soon(channel, channel.hold_back())
 
@@ -147,3 +153,7 @@ class Continuity:
             if error.code is not Code.STORAGE_CORRUPT:
                 raise
             return b"?"  # whatever it was, it is not believed
+
+
+def _note(epoch: int, kept_ms: int) -> bytes:
+    return b"%d %d" % (epoch, kept_ms) if kept_ms else b"%d" % epoch

@@ -6,6 +6,7 @@ them. Bounded: beyond that the longest closed is forgotten, and `floor_ms` tells
 missing here.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterator
 
 import msgspec
@@ -34,7 +35,8 @@ class Departed:
     __slots__ = ("_lives", "floor_ms")
 
     def __init__(self, floor_ms: int) -> None:
-        self._lives: dict[str, Life] = {}
+        # Not a plain dict: to look for its first again and again is dear once others before it were removed.
+        self._lives: OrderedDict[str, Life] = OrderedDict()
         self.floor_ms = floor_ms
         """What closed later than this is here."""
 
@@ -51,8 +53,8 @@ class Departed:
             stored_ms=ts_ms if stored else before.stored_ms,
         )
         if len(self._lives) > _LIVES_MAX:
-            oldest = next(iter(self._lives))
-            self.floor_ms = max(self.floor_ms, self._lives.pop(oldest).closed_ms)
+            _, oldest = self._lives.popitem(last=False)
+            self.floor_ms = max(self.floor_ms, oldest.closed_ms)
 
     def get(self, channel: str) -> Life | None:
         return self._lives.get(channel)

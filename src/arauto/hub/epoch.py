@@ -5,10 +5,13 @@ stored. So epochs grow with time, two nodes do not make the same one, and a plac
 the store can prove what came after it. Fits 63 bits until the year 2109.
 """
 
-__all__ = ["RANDOM_BITS", "began_ms", "is_fully_stored", "make_epoch"]
+__all__ = ["NOT_KEPT", "RANDOM_BITS", "began_ms", "is_fully_stored", "make_epoch"]
 
 RANDOM_BITS = 20
 _TIME_SHIFT = RANDOM_BITS + 1
+
+#: In place of how long the messages of an epoch are kept in the store: not all of them are stored.
+NOT_KEPT = -1
 
 
 def make_epoch(now_ms: int, random: int, *, fully_stored: bool, above: int = 0) -> int:

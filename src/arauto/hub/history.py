@@ -73,19 +73,19 @@ async def read_history(
         messages=[message for message in found if keep(message)],
         more=more,
         next=last,
-        complete=_is_complete(channel, query, last if more else None, stored=stored),
+        complete=_is_complete(channel, query, found, more=more, stored=stored),
     )
 
 
 def _is_complete(
-    channel: Channel, query: HistoryQuery, reached: Serial | None, *, stored: bool
+    channel: Channel, query: HistoryQuery, found: list[Message], *, more: bool, stored: bool
 ) -> bool:
-    """Whether nothing can be missing up to `reached`, or to the end of the range if that is None."""
+    """Whether nothing can be missing up to the last one found, or to the end of the range if that is all."""
     begin, end = query.since, query.until
-    if reached is not None and query.direction is Direction.FORWARD:
-        end = reached
-    elif reached is not None:
-        begin = Serial(reached.epoch, reached.offset - 1)
+    if more and query.direction is Direction.FORWARD:
+        end = Serial(found[-1].epoch, found[-1].offset + 1)
+    elif more:
+        begin = Serial(found[-1].epoch, found[-1].offset - 1)
     if stored and channel.rules.store_s:
         # What was kept for a time only may be gone, and leaves no trace.
         return False
@@ -95,8 +95,11 @@ def _is_complete(
     if begin is None:
         return False
     if begin.epoch != channel.epoch:
+        # Nobody knows any more for how long its messages were kept: only if all are here, all were.
         ends_within = end is not None and end.epoch == begin.epoch < channel.epoch
-        return ends_within and stored and is_fully_stored(begin.epoch)
+        if not ends_within or not is_fully_stored(begin.epoch):
+            return False
+        return end is not None and len(found) == max(end.offset - begin.offset - 1, 0)
     if begin.offset > channel.serial.offset and channel.serial.epoch == channel.epoch:
         return False  # from a future that was lost
     if stored:

@@ -259,6 +259,7 @@ class Hub:
                 continue
             if channel.is_idle:
                 await self._close_channel(channel)
+                await _pause(closed)
                 closed += 1
             elif channel.is_deserted:
                 # Deserted, but still busy or bound by a promise: look again later.

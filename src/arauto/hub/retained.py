@@ -10,6 +10,7 @@ message as if it were the last one.
 """
 
 import asyncio
+from collections import OrderedDict
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -28,9 +29,10 @@ __all__ = ["Retained"]
 
 _PREFIX = "retained:"
 _FLUSH_S = 1.0
-_SWEEP_S = 10.0
-#: Messages looked at for one that finds no room, whether they have expired.
-_SWEEP_LEN = 250
+#: Looked at with each new one, whether they have expired: more than come, so that those cannot pile up.
+_LOOK_LEN = 2
+#: The same for one that finds no room.
+_SEARCH_LEN = 100
 _MESSAGES_MAX = 100_000
 #: Changes written at a time: they share a commit, and others get their turn in between.
 _BATCH_LEN = 100
@@ -54,8 +56,6 @@ class Retained:
         "_memory",
         "_messages",
         "_names",
-        "_sweep_after",
-        "_swept_s",
         "_timer",
     )
 
@@ -67,10 +67,8 @@ class Retained:
         self._memory = memory if memory is not None else Share(env.pools.retained)
         self.set_limit(channels_max)
         self._is_closed = False
-        self._swept_s = env.clock.monotonic_s()
-        self._sweep_after = ""
-        """Where the sweep under way goes on; "" = there is none."""
-        self._messages: dict[str, Message] = {}
+        self._messages: OrderedDict[str, Message] = OrderedDict()
+        """The longest not looked at first."""
         self._left_out: set[str] = set()
         """Channels of which the store has a message that found no room here when the hub opened."""
         self._names = NameIndex()
@@ -125,9 +123,10 @@ class Retained:
         if not message.payload:
             self.remove(channel)
             return
+        if channel not in self._messages:
+            self._drop_expired(_LOOK_LEN)
         if not self._take_room(message):
-            # Those that expired make room.
-            self._sweep()
+            self._drop_expired(_SEARCH_LEN)
             if not self._take_room(message):
                 self._counters.retained_refused += 1
                 self.remove(channel)
@@ -207,17 +206,15 @@ class Retained:
         self._memory.give(-grown_bytes)
         return True
 
-    def _sweep(self) -> None:
-        """Look at the next few, and let go of those that expired. Once all were looked at, it is not worth it
-        for a while."""
-        if not self._sweep_after:
-            now_s = self._env.clock.monotonic_s()
-            if now_s - self._swept_s < _SWEEP_S:
-                return
-            self._swept_s = now_s
-        names, self._sweep_after = self._names.page("*", self._sweep_after, _SWEEP_LEN)
-        for name in names:
-            self.get(name)
+    def _drop_expired(self, look_len: int) -> None:
+        """Look at some, in turn: whoever retains on ever new channels does not fill the memory with what
+        nobody is given any more."""
+        for _ in range(min(look_len, len(self._messages))):
+            channel = next(iter(self._messages))
+            if self._live(self._messages[channel]):
+                self._messages.move_to_end(channel)
+            else:
+                self.remove(channel)
 
     def _mark(self, channel: str) -> None:
         self._dirty[channel] = None

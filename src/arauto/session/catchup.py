@@ -96,9 +96,12 @@ class Catchup:
     async def _read_since_then(self, channel: Channel) -> Serial | None:
         limit = channel.env.limits.recovery_len_max
         now, now_ms = channel.serial, channel.env.clock.wall_ms()
-        kept_ms = channel.rules.store_s * 1000
-        if kept_ms and now_ms - self._began_ms >= kept_ms:
+        kept_ms = channel.kept_ms
+        if kept_ms > 0 and now_ms - self._began_ms >= kept_ms:
             return None  # what is kept no longer leaves no trace
+        before = channel.hub.departed.get(channel.name)
+        if before is not None and before.unstored_ms >= self._began_ms:
+            return None  # something of an epoch that is over need not be in the store
         found = await channel.env.storage.journal.history(
             HistoryQuery(
                 hub=channel.hub.name,
@@ -234,7 +237,7 @@ async def _prefetch(channel: Channel, since: Serial) -> list[Message] | None:
         )
         page = await channel.env.storage.journal.history(query)
         starts_late = not page or page[0].offset != since.offset + 1
-        if at is since and channel.rules.store_s and starts_late:
+        if at is since and channel.kept_ms > 0 and starts_late:
             return None
         if not page:
             # Everything up to here has expired or is not yet durable: live history has the rest.

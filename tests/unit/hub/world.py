@@ -19,7 +19,7 @@ from arauto.hub.subscriber import Subscriber
 from arauto.model import Message, Serial
 from arauto.registry import CHANNEL_TYPES, FEATURES
 from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Rules
-from arauto.storage.base import Done, JournalEntry, Storage
+from arauto.storage.base import Done, Journal, JournalEntry, Storage
 from arauto.storage.memory import MemoryJournal, open_memory
 from arauto.tasks import TaskSet
 from arauto.telemetry.metrics import Metrics
@@ -213,7 +213,7 @@ class World:
         limits: HubLimits = LIMITS,
         clock: FakeClock | None = None,
         storage: Storage | None = None,
-        journal: SlowDisk | None = None,
+        journal: Journal | None = None,
         tasks: TaskSet | None = None,
         seed: int = 1,
     ) -> None:

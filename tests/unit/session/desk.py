@@ -28,9 +28,9 @@ from arauto.session.restore import Restorer
 from arauto.session.session import Session
 from arauto.session.wheel import TimerWheel
 from arauto.settings import HubSettings, Rules
-from arauto.storage.base import Storage
+from arauto.storage.base import Journal, Storage
 from arauto.testing.clock import FakeClock
-from tests.unit.hub.world import LIMITS, WIRE, SlowDisk, World, split
+from tests.unit.hub.world import LIMITS, WIRE, World, split
 
 __all__ = ["Client", "Desk", "Doorman", "grants", "publish", "subscribe"]
 
@@ -188,7 +188,7 @@ class Desk:
         restore_ttl_s: float = 120,
         clock: FakeClock | None = None,
         storage: Storage | None = None,
-        journal: SlowDisk | None = None,
+        journal: Journal | None = None,
         seed: int = 1,
     ) -> None:
         self.world = World(

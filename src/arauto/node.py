@@ -413,6 +413,7 @@ class Node:
             self.storage.counters,
             exporter=self.exporter.counters if self.exporter is not None else None,
             tracing=self._tracing,
+            encodings=self.env.encodings,
             refused_connections=lambda: (
                 self.port.admission.refused + self.admin_port.admission.refused
             ),

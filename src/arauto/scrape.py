@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import arauto
 from arauto.config.schema import Config
+from arauto.hub.encodings import Encodings
 from arauto.storage.base import ExporterCounters, StorageCounters
 from arauto.telemetry.metrics import Metrics
 from arauto.telemetry.prometheus import MetricsCollector, PrometheusExporter, ValueCollector
@@ -25,6 +26,7 @@ def build_scrape(
     exporter: ExporterCounters | None,
     tracing: "Tracing | None",
     refused_connections: Callable[[], int],
+    encodings: Encodings,
 ) -> PrometheusExporter:
     """The body of a node's `/metrics`."""
     collector = MetricsCollector(
@@ -34,7 +36,11 @@ def build_scrape(
         version=arauto.__version__,
     )
     refused = ("refused_connections", "Connections refused, there were too many")
-    values: list[_Value] = [*_of_storage(storage), (*refused, refused_connections)]
+    values: list[_Value] = [
+        *_of_storage(storage),
+        *_of_encodings(encodings),
+        (*refused, refused_connections),
+    ]
     if exporter is not None:
         values += _of_exporter(exporter)
     if tracing is not None:
@@ -49,6 +55,12 @@ def _of_storage(counters: StorageCounters) -> Iterable[_Value]:
     yield "journal_commits", "Group commits", lambda: counters.commits
     yield "journal_failed_commits", "Group commits that failed", lambda: counters.commit_failures
     yield "storage_reopened", "Reconnections to the store", lambda: counters.reopened
+
+
+def _of_encodings(encodings: Encodings) -> Iterable[_Value]:
+    yield "document_encodings", "Large documents encoded for readers", lambda: encodings.made
+    evicted = "Encoded documents given up for want of room"
+    yield "document_encodings_evicted", evicted, lambda: encodings.evicted
 
 
 def _of_exporter(counters: ExporterCounters) -> Iterable[_Value]:

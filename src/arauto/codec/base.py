@@ -1,5 +1,6 @@
 """The port every wire flavour implements. Pure: bytes in, records out, and back."""
 
+from collections.abc import Generator
 from typing import Protocol
 
 from arauto.codec.events import Event, Request
@@ -44,6 +45,9 @@ class Codec(Protocol):
 
     def encode_message(self, message: Message) -> bytes:
         """Server side: the same as encoding a `Publication` of the message, on the shortest way."""
+
+    def encode_value(self, packed: bytes) -> Generator[None, None, bytes]:
+        """Server side: a packed document value → the data of an `EncodedValue`, step by step."""
 
     def request_id(self, data: bytes) -> int:
         """Server side: the id of a request that `decode_request` refused, so that the error can name it.

@@ -29,6 +29,7 @@ __all__ = [
     "DocumentInfo",
     "DocumentUpdated",
     "Echo",
+    "EncodedValue",
     "ErrorEvent",
     "Event",
     "Gap",
@@ -219,8 +220,7 @@ class UnreadOperations(_Record, frozen=True, gc=False):
 class DocumentChangeRequest(_Record, frozen=True, kw_only=True, gc=False):
     """All operations apply, or none. `if_version` ≥ 0 demands that exact version first.
 
-    A server's decoder leaves the operations unread: their values are most of the work, and nobody is to
-    cause it who may not make the change. `operations_of` reads them.
+    A server's decoder leaves the operations unread: nobody is to cause that work who may not make the change.
     """
 
     id: int = 0
@@ -230,11 +230,7 @@ class DocumentChangeRequest(_Record, frozen=True, kw_only=True, gc=False):
 
 
 def operations_of(request: DocumentChangeRequest) -> tuple[Operation, ...]:
-    """The operations of a change, read if they were not.
-
-    Raises:
-        ArautoError: as a codec's `decode_request`.
-    """
+    """The operations of a change, read if they were not. Raises as a codec's `decode_request`."""
     operations = request.operations
     return operations.read() if isinstance(operations, UnreadOperations) else operations
 
@@ -445,7 +441,15 @@ class DocumentInfo(_Record, frozen=True, kw_only=True, gc=False):
     version: int
 
 
+class EncodedValue(_Record, frozen=True, gc=False):
+    """A document's value as the codec that is to send it has written it before."""
+
+    data: bytes
+
+
 class DocumentGetReply(_Record, frozen=True, kw_only=True, gc=False):
+    """A document. A server may give its value as an `EncodedValue`."""
+
     id: int = 0
     channel: str
     version: int

@@ -10,6 +10,7 @@ trailing commas are not JSON; numbers that are no whole number do not fit whole-
 """
 
 import re
+from collections.abc import Generator
 from typing import Any, Final
 
 import msgspec
@@ -22,8 +23,10 @@ from arauto.codec.json_events import EVENT_TO_SHAPE
 from arauto.codec.json_open import AnyOpenRequest, note_unknown, shape_behind
 from arauto.codec.json_request_shapes import AnyRequest
 from arauto.codec.json_requests import REQUEST_FROM_SHAPE
+from arauto.codec.json_values import JsonValueWriter
 from arauto.codec.numbers import EventType
 from arauto.codec.unknown import Unknown, UnknownFieldError
+from arauto.codec.value_steps import value_steps
 from arauto.errors import ArautoError, Code
 from arauto.limits import UINT53_MAX
 from arauto.model import Message
@@ -94,6 +97,9 @@ class JsonCodec:
 
     def encode_message(self, message: Message) -> bytes:
         return self.encode_event(Publication(message=message))
+
+    def encode_value(self, packed: bytes) -> Generator[None, None, bytes]:
+        return value_steps(packed, JsonValueWriter())
 
     def encode_request(self, request: Request) -> bytes:
         check_request(request)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from arauto.codec import json_event_shapes as shapes
 from arauto.codec.events import (
@@ -14,6 +14,7 @@ from arauto.codec.events import (
     DocumentGetReply,
     DocumentInfo,
     DocumentUpdated,
+    EncodedValue,
     ErrorEvent,
     Gap,
     HistoryReply,
@@ -214,8 +215,10 @@ def _gap(event: Gap) -> shapes.Gap:
 
 
 def _document_get(event: DocumentGetReply) -> shapes.DocumentGetReply:
+    value = event.value
+    plain = Raw(value.data) if isinstance(value, EncodedValue) else value_to_json(value)
     return shapes.DocumentGetReply(
-        id=event.id, channel=event.channel, version=event.version, value=value_to_json(event.value)
+        id=event.id, channel=event.channel, version=event.version, value=plain
     )
 
 

@@ -4,6 +4,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from math import isfinite
+from operator import add
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -23,6 +24,7 @@ from arauto.model import BINARY, JSON, TEXT, Serial
 __all__ = [
     "Base64",
     "Data",
+    "JsonValueWriter",
     "OperationShape",
     "RequestSerialShape",
     "SerialShape",
@@ -44,6 +46,8 @@ _EPOCH = re.compile(r"[0-9a-f]{16}\Z")
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _BINARY_KEY: Final = "$binary"
 _LITERAL_KEY: Final = "$literal"
+#: The names of a map with a single member that stand for something else, as they are written.
+_ESCAPES: Final = [[b'"$binary":'], [b'"$literal":']]
 
 
 # --- places ----------------------------------------------------------------------------------------
@@ -124,6 +128,7 @@ def payload_to_json(payload: bytes, content_type: str) -> tuple[Any, Any, Any]:
     return UNSET, UNSET, payload
 
 
+_encode = msgspec.json.Encoder().encode
 _decode_any = msgspec.json.Decoder().decode
 _decode_raw = msgspec.json.Decoder(Raw).decode
 
@@ -300,3 +305,24 @@ def value_to_json(value: Any) -> Any:
     ):
         return value
     raise TypeError(f"a document cannot hold {type(value).__name__}")
+
+
+class JsonValueWriter:
+    """Implements `ValueWriter`."""
+
+    def whole(self, value: Any) -> bytes:
+        return _encode(value_to_json(value))
+
+    def item(self, data: bytes) -> bytes:
+        return data
+
+    def key(self, key: str) -> bytes:
+        return _encode(key) + b":"
+
+    def joined(self, items: list[bytes], keys: list[bytes] | None) -> bytes:
+        if keys is None:
+            return b"[%b]" % b",".join(items)
+        data = b"{%b}" % b",".join(map(add, keys, items))
+        if keys in _ESCAPES:
+            return b'{"%b":%b}' % (_LITERAL_KEY.encode(), data)
+        return data

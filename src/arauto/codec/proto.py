@@ -5,6 +5,7 @@ around every message and a second protobuf object per message would cost a third
 unusual goes through the generated class; a property test holds the two to the same answers.
 """
 
+from collections.abc import Generator
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -18,8 +19,9 @@ from arauto.codec.proto_events import EVENT_ENCODERS
 from arauto.codec.proto_fast import read_publish
 from arauto.codec.proto_publication import write_publication
 from arauto.codec.proto_requests import REQUEST_DECODERS
-from arauto.codec.proto_values import check_known, check_unknown_size
+from arauto.codec.proto_values import ProtoValueWriter, check_known, check_unknown_size
 from arauto.codec.unknown import Unknown
+from arauto.codec.value_steps import value_steps
 from arauto.errors import ArautoError, Code
 from arauto.limits import UINT53_MAX, UNKNOWN_BYTES_MAX
 from arauto.model import Message
@@ -150,6 +152,9 @@ class ProtoCodec:
     def encode_message(self, message: Message) -> bytes:
         quick = write_publication(message)
         return quick if quick is not None else self.encode_event(Publication(message=message))
+
+    def encode_value(self, packed: bytes) -> Generator[None, None, bytes]:
+        return value_steps(packed, ProtoValueWriter())
 
     def encode_request(self, request: Request) -> bytes:
         check_request(request)

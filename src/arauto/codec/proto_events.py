@@ -11,6 +11,7 @@ from arauto.codec.events import (
     DocumentGetReply,
     DocumentInfo,
     DocumentUpdated,
+    EncodedValue,
     ErrorEvent,
     Gap,
     HistoryReply,
@@ -30,6 +31,7 @@ from arauto.codec.events import (
 )
 from arauto.codec.numbers import EventType
 from arauto.codec.proto_values import (
+    field_bytes,
     operation_to_proto,
     positions_to_proto,
     serial_to_proto,
@@ -240,6 +242,8 @@ def _encode_gap(event: Gap) -> bytes:
 
 def _encode_document_get(event: DocumentGetReply) -> bytes:
     message = pb.DocumentGetReply(id=event.id, channel=event.channel, version=event.version)
+    if isinstance(event.value, EncodedValue):
+        return message.SerializeToString() + field_bytes(b"\x22", event.value.data)
     value_to_proto(event.value, message.value)
     return message.SerializeToString()
 

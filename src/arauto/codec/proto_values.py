@@ -20,9 +20,11 @@ from arauto.limits import UNKNOWN_BYTES_MAX, VALUE_DEPTH_MAX
 from arauto.model import Serial
 
 __all__ = [
+    "ProtoValueWriter",
     "check_known",
     "check_top",
     "check_unknown_size",
+    "field_bytes",
     "operation_from_proto",
     "operation_to_proto",
     "positions_from_proto",
@@ -42,6 +44,12 @@ _OP_NAMES: Final = {
     pb.OP_TEST: "test",
 }
 _OP_NUMBERS: Final = {name: number for number, name in _OP_NAMES.items()}
+
+# Value.list = 7 and Value.map = 8, both true; Value.items = 9; Value.keys = 10.
+_LIST: Final = b"\x38\x01"
+_MAP: Final = b"\x40\x01"
+_ITEM_TAG: Final = b"\x4a"
+_KEY_TAG: Final = b"\x52"
 
 
 def check_known(message: ProtoMessage, field: str, unknown: Unknown | None = None) -> None:
@@ -211,3 +219,32 @@ def value_to_proto(value: Any, out: pb.Value) -> None:
             value_to_proto(item, out.items.add())
     else:
         raise TypeError(f"a document cannot hold {type(value).__name__}")
+
+
+class ProtoValueWriter:
+    """Implements `ValueWriter`: what the generated code would write, part by part."""
+
+    def whole(self, value: Any) -> bytes:
+        out = pb.Value()
+        value_to_proto(value, out)
+        return out.SerializeToString()
+
+    def item(self, data: bytes) -> bytes:
+        return field_bytes(_ITEM_TAG, data)
+
+    def key(self, key: str) -> bytes:
+        return field_bytes(_KEY_TAG, key.encode())
+
+    def joined(self, items: list[bytes], keys: list[bytes] | None) -> bytes:
+        return b"".join([_LIST, *items] if keys is None else [_MAP, *items, *keys])
+
+
+def field_bytes(tag: bytes, data: bytes) -> bytes:
+    """One field of bytes, text or a message, as it stands on the wire."""
+    size = len(data)
+    length = bytearray()
+    while size > 127:
+        length.append(size & 127 | 128)
+        size >>= 7
+    length.append(size)
+    return b"".join((tag, length, data))

@@ -13,7 +13,7 @@ misses one without being told.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, unquote
@@ -143,6 +143,9 @@ class SseCodec:
 
     def encode_message(self, message: Message) -> bytes:
         return self.encode_event(Publication(message=message))
+
+    def encode_value(self, packed: bytes) -> Generator[None, None, bytes]:
+        return self._json.encode_value(packed)
 
     def encode_request(self, request: Request) -> bytes:
         raise _no_requests()

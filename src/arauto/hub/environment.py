@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from arauto.clock import Clock
 from arauto.entropy import Entropy
+from arauto.hub.encodings import Encodings
 from arauto.hub.fanout import Turn
 from arauto.hub.holdings import Pools
 from arauto.hub.hooks import FeatureSpec
@@ -59,6 +60,7 @@ class Environment:
     """Channel classes by namespace; a channel of any other namespace is a plain `Channel`."""
     limits: HubLimits = HubLimits()
     pools: Pools = field(default_factory=Pools)
+    encodings: Encodings = field(default_factory=Encodings)
     ownership: Ownership = field(default_factory=Local)
     journal_subscriptions: bool = True
     """Whether the journal says who subscribed to what."""

@@ -8,13 +8,13 @@ from arauto.codec.events import (
     DocumentChangeRequest,
     DocumentGetReply,
     DocumentGetRequest,
+    EncodedValue,
     Operation,
     UnreadOperations,
     operations_of,
 )
 from arauto.errors import ArautoError, Code
 from arauto.features.document.channel import DocumentChannel
-from arauto.features.document.value import Value
 from arauto.hub.channel import Channel
 from arauto.session.access import open_readable, open_writable, readable, writable
 from arauto.session.cost import bytes_cost, charge, document_cost
@@ -40,7 +40,7 @@ async def _get_later(session: "Session", request: DocumentGetRequest) -> None:
 
 
 def _get(session: "Session", channel: Channel, request: DocumentGetRequest) -> None:
-    def reply(version: int, value: Value) -> None:
+    def reply(version: int, value: EncodedValue) -> None:
         if not session.has_ended():
             session.send(
                 DocumentGetReply(
@@ -50,7 +50,7 @@ def _get(session: "Session", channel: Channel, request: DocumentGetRequest) -> N
 
     document = _document(channel)
     charge(session, bytes_cost(document.size_bytes))
-    document.get(reply)
+    document.get(session.outbox.format.codec, reply)
 
 
 def handle_document_change(

@@ -129,8 +129,8 @@ class Case:
         self.stopped = True
         await self.world.settle()
         known: list[tuple[int, Value]] = []
-        self.channel.get(lambda version, value: known.append((version, value)))
-        (await self.open()).get(lambda version, value: known.append((version, value)))
+        self.channel.look(lambda version, value: known.append((version, value)))
+        (await self.open()).look(lambda version, value: known.append((version, value)))
         assert known[0] == known[1]
         assert known[0][0] == self.version
         assert not self.errors

@@ -11,14 +11,17 @@ that never rests has its snapshots too.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from arauto.clock import Timer
+from arauto.codec.base import Codec
 from arauto.codec.events import DocumentInfo, DocumentUpdated, Operation
 from arauto.errors import ArautoError, Code, StorageError
 from arauto.features.document.encode import seal
+from arauto.features.document.readers import Readers, ReadReply
 from arauto.features.document.state import DocumentState
 from arauto.features.document.value import Limits, Value
 from arauto.hub.channel import Channel
@@ -88,6 +91,7 @@ class DocumentChannel(Channel):
         "_log_len",
         "_memory",
         "_queue",
+        "_readers",
         "_saving",
         "_snapshot_due",
         "_snapshot_timer",
@@ -105,6 +109,7 @@ class DocumentChannel(Channel):
         self._queue: deque[_ChangeRequest | GetReply] = deque()
         self._idle: asyncio.Event | None = None
         """Set while no request is being worked on; made with the first request."""
+        self._readers = Readers(self)
         self._log_len = 0
         """Entries in the log that may be cut, or fewer: a push that failed may have reached the log, a cut
         that failed may not. Never more, for then a cut would take changes that no snapshot has. What stays
@@ -134,7 +139,8 @@ class DocumentChannel(Channel):
 
     @property
     def is_idle(self) -> bool:
-        return super().is_idle and not self._queue and not self._working
+        is_read = bool(self._readers.waiting_len)
+        return super().is_idle and not self._queue and not self._working and not is_read
 
     @property
     def _working(self) -> bool:
@@ -176,6 +182,7 @@ class DocumentChannel(Channel):
             if self._idle is not None:
                 await self._idle.wait()
             await self._keep(self._picture())
+        self.env.encodings.drop(self)
         await super().close()
 
     def let_go(self) -> None:
@@ -201,19 +208,28 @@ class DocumentChannel(Channel):
         started_ns = self.env.clock.fine_ns()
         self._enqueue(_ChangeRequest(operations, if_version, sender, reply, started_ns))
 
-    def get(self, reply: GetReply) -> None:
-        """Hand out the document, behind the changes asked for before. The value is the caller's only
-        until `reply` returns: encode it there and then.
+    def get(self, codec: Codec, reply: ReadReply) -> None:
+        """Hand out the document, encoded, behind the changes asked for before.
 
         Raises:
             ArautoError: TOO_MANY_PENDING.
         """
+        waiting_len = len(self._queue) + self._readers.waiting_len
+        if waiting_len >= self.env.limits.pending_per_channel_max:
+            raise _too_many_waiting()
+        self.look(partial(self._readers.serve, codec, reply))
+
+    def look(self, reply: GetReply) -> None:
+        """Show the document as it is between two changes, behind those asked for before. The value is the
+        caller's only until `reply` returns. Bounds nothing: `get` does."""
         if not self._queue and not self._working:
             reply(self._document.version, self._document.value)
-        elif len(self._queue) >= self.env.limits.pending_per_channel_max:
-            raise _too_many_waiting()
         else:
             self._enqueue(reply)
+
+    def is_at(self, version: int) -> bool:
+        """Whether the document has not changed since that version, nor is about to."""
+        return self._document.version == version
 
     def _enqueue(self, request: _ChangeRequest | GetReply) -> None:
         self._queue.append(request)
@@ -268,6 +284,7 @@ class DocumentChannel(Channel):
             return
         document.confirm(change.version)
         self._hold(size_bytes)
+        self.env.encodings.drop(self)
         now_ms = self.env.clock.wall_ms()
         self.broadcast(
             DocumentUpdated(
@@ -383,6 +400,7 @@ class DocumentChannel(Channel):
     def import_own_state(self, data: bytes) -> None:
         self._document = DocumentState()
         self._document.import_state(data)
+        self.env.encodings.drop(self)
         if not self._hold(self._document_bytes()):
             raise _no_room()
 

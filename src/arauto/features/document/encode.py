@@ -28,6 +28,7 @@ __all__ = [
     "load_change",
     "load_document",
     "pack_document",
+    "pack_value",
     "seal",
 ]
 
@@ -49,6 +50,11 @@ _change_decoder = msgspec.msgpack.Decoder(tuple[int, list[tuple[str, str, str, A
 def pack_document(version: int, value: Value) -> bytes:
     """First step: the value as it is now. Not readable until sealed."""
     return _encoder.encode((version, value))
+
+
+def pack_value(value: Value) -> bytes:
+    """The value alone as it is now, for `codec.value_steps`."""
+    return _encoder.encode(value)
 
 
 def seal(packed: bytes) -> bytes:

@@ -1,0 +1,92 @@
+"""Handing a document out: encoded once for its version and wire format, a large one without holding the loop.
+
+Readers of a large document wait together. When its turn has come, a picture is taken between two changes and
+encoded step by step, and all who had asked by then are given it; changes go on meanwhile.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from arauto.codec.base import Codec
+from arauto.codec.events import EncodedValue
+from arauto.codec.value_steps import all_at_once
+from arauto.features.document.encode import pack_value
+from arauto.features.document.value import Value
+
+if TYPE_CHECKING:
+    from arauto.features.document.channel import DocumentChannel
+
+__all__ = ["ReadReply", "Readers"]
+
+#: Up to this estimate a document is encoded at once.
+_AT_ONCE_BYTES = 8_192
+
+ReadReply = Callable[[int, EncodedValue], None]
+"""(version, value)."""
+
+
+class Readers:
+    """One per document."""
+
+    __slots__ = ("_channel", "_waiting")
+
+    def __init__(self, channel: "DocumentChannel") -> None:
+        self._channel = channel
+        self._waiting: dict[str, list[ReadReply]] = {}
+        """By wire format; there is a task for each."""
+
+    @property
+    def waiting_len(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def serve(self, codec: Codec, reply: ReadReply, version: int, value: Value) -> None:
+        """Give the document, as it is between two changes, to somebody who asked."""
+        channel = self._channel
+        encodings = channel.env.encodings
+        data = encodings.find(channel, codec.name)
+        if data is None and channel.size_bytes <= _AT_ONCE_BYTES:
+            data = all_at_once(codec.encode_value(pack_value(value)))
+            encodings.keep(channel, codec.name, data)
+        if data is not None:
+            reply(version, EncodedValue(data))
+        elif codec.name in self._waiting:
+            self._waiting[codec.name].append(reply)
+        else:
+            self._waiting[codec.name] = [reply]
+            channel.env.tasks.spawn(self._make(codec))
+
+    async def _make(self, codec: Codec) -> None:
+        channel = self._channel
+        encodings = channel.env.encodings
+        async with encodings.making:
+            taken: asyncio.Future[tuple[int, bytes, list[ReadReply]]]
+            taken = asyncio.get_running_loop().create_future()
+            channel.look(partial(self._take, codec.name, taken))
+            version, packed, replies = await taken
+            steps = codec.encode_value(packed)
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    data: bytes = end.value
+                    break
+                await asyncio.sleep(0)
+        encodings.made += 1
+        if channel.is_open and channel.is_at(version):
+            encodings.keep(channel, codec.name, data)
+        for reply in replies:
+            reply(version, EncodedValue(data))
+            await asyncio.sleep(0)  # each copies it into a frame of its own
+
+    def _take(
+        self,
+        format: str,
+        taken: "asyncio.Future[tuple[int, bytes, list[ReadReply]]]",
+        version: int,
+        value: Value,
+    ) -> None:
+        # Nobody waits for it any more if the node stops meanwhile.
+        if not taken.done():
+            taken.set_result((version, pack_value(value), self._waiting.pop(format)))

@@ -1,6 +1,6 @@
 """Reading and changing documents from a session."""
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from arauto.codec.events import (
@@ -8,6 +8,7 @@ from arauto.codec.events import (
     DocumentChangeRequest,
     DocumentGetReply,
     DocumentGetRequest,
+    DocumentUpdated,
     EncodedValue,
     Operation,
     UnreadOperations,
@@ -40,13 +41,15 @@ async def _get_later(session: "Session", request: DocumentGetRequest) -> None:
 
 
 def _get(session: "Session", channel: Channel, request: DocumentGetRequest) -> None:
-    def reply(version: int, value: EncodedValue) -> None:
-        if not session.has_ended():
-            session.send(
-                DocumentGetReply(
-                    id=request.id, channel=request.channel, version=version, value=value
-                )
-            )
+    def reply(version: int, value: EncodedValue, changes: Sequence[DocumentUpdated]) -> None:
+        if session.has_ended():
+            return
+        session.send(
+            DocumentGetReply(id=request.id, channel=request.channel, version=version, value=value)
+        )
+        if channel.has(session.subscriber):
+            for update in changes:
+                session.send(update)
 
     document = _document(channel)
     charge(session, bytes_cost(document.size_bytes))

@@ -10,6 +10,7 @@ from arauto.codec.events import (
     DocumentChangeRequest,
     DocumentGetReply,
     DocumentGetRequest,
+    DocumentUpdated,
     ErrorEvent,
     Operation,
     Ping,
@@ -70,12 +71,21 @@ async def test_a_change_while_it_is_encoded_is_not_in_it_and_not_lost() -> None:
     desk = Desk(settings=FREE)
     client = await desk.connect()
     await put(client, ROWS)
+    await client.subscribe("doc:1")
+    other = await desk.connect()
     client.send(GET)
+    other.send(GET)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     await put(client, "new")
     await desk.settle()
+    # The subscriber heard of the change before the older document came: it hears of it again.
+    kinds = (DocumentGetReply, DocumentUpdated)
+    seen = [(type(e), e.version) for e in client.inbox if isinstance(e, kinds)]
+    assert seen[-2:] == [(DocumentGetReply, 1), (DocumentUpdated, 2)]
     assert client.take(DocumentGetReply).value == {"a": ROWS}
+    assert other.take(DocumentGetReply).value == {"a": ROWS}
+    assert other.take_all(DocumentUpdated) == []
     reply = await client.ask(GET, DocumentGetReply)
     assert (reply.version, reply.value) == (2, {"a": "new"})
     await desk.close()

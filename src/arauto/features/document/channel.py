@@ -286,15 +286,15 @@ class DocumentChannel(Channel):
         self._hold(size_bytes)
         self.env.encodings.drop(self)
         now_ms = self.env.clock.wall_ms()
-        self.broadcast(
-            DocumentUpdated(
-                channel=self.name,
-                version=change.version,
-                operations=change.operations,
-                user=request.sender.user,
-                ts_ms=now_ms,
-            )
+        update = DocumentUpdated(
+            channel=self.name,
+            version=change.version,
+            operations=change.operations,
+            user=request.sender.user,
+            ts_ms=now_ms,
         )
+        self.broadcast(update)
+        self._readers.changed(update)
         request.reply(change.version, None)
         self._journal(change.version, change.data, request.sender, now_ms)
         self._logged(len(change.data))

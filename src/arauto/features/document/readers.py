@@ -1,16 +1,17 @@
 """Handing a document out: encoded once for its version and wire format, a large one without holding the loop.
 
 Readers of a large document wait together. When its turn has come, a picture is taken between two changes and
-encoded step by step, and all who had asked by then are given it; changes go on meanwhile.
+encoded step by step, and all who had asked by then are given it. Changes go on meanwhile; those that
+subscribers saw before the older document came are told again behind it, so that no copy lacks them.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from arauto.codec.base import Codec
-from arauto.codec.events import EncodedValue
+from arauto.codec.events import DocumentUpdated, EncodedValue
 from arauto.codec.value_steps import all_at_once
 from arauto.features.document.encode import pack_value
 from arauto.features.document.value import Value
@@ -23,23 +24,30 @@ __all__ = ["ReadReply", "Readers"]
 #: Up to this estimate a document is encoded at once.
 _AT_ONCE_BYTES = 8_192
 
-ReadReply = Callable[[int, EncodedValue], None]
-"""(version, value)."""
+ReadReply = Callable[[int, EncodedValue, Sequence[DocumentUpdated]], None]
+"""(version, value, what has changed since)."""
 
 
 class Readers:
     """One per document."""
 
-    __slots__ = ("_channel", "_waiting")
+    __slots__ = ("_changes", "_channel", "_waiting")
 
     def __init__(self, channel: "DocumentChannel") -> None:
         self._channel = channel
         self._waiting: dict[str, list[ReadReply]] = {}
         """By wire format; there is a task for each."""
+        self._changes: list[list[DocumentUpdated]] = []
+        """For each picture that is being encoded, what has changed since."""
 
     @property
     def waiting_len(self) -> int:
         return sum(map(len, self._waiting.values()))
+
+    def changed(self, update: DocumentUpdated) -> None:
+        """There is a new version."""
+        for changes in self._changes:
+            changes.append(update)
 
     def serve(self, codec: Codec, reply: ReadReply, version: int, value: Value) -> None:
         """Give the document, as it is between two changes, to somebody who asked."""
@@ -50,7 +58,7 @@ class Readers:
             data = all_at_once(codec.encode_value(pack_value(value)))
             encodings.keep(channel, codec.name, data)
         if data is not None:
-            reply(version, EncodedValue(data))
+            reply(version, EncodedValue(data), ())
         elif codec.name in self._waiting:
             self._waiting[codec.name].append(reply)
         else:
@@ -60,10 +68,11 @@ class Readers:
     async def _make(self, codec: Codec) -> None:
         channel = self._channel
         encodings = channel.env.encodings
+        changes: list[DocumentUpdated] = []
         async with encodings.making:
             taken: asyncio.Future[tuple[int, bytes, list[ReadReply]]]
             taken = asyncio.get_running_loop().create_future()
-            channel.look(partial(self._take, codec.name, taken))
+            channel.look(partial(self._take, codec.name, taken, changes))
             version, packed, replies = await taken
             steps = codec.encode_value(packed)
             while True:
@@ -77,16 +86,19 @@ class Readers:
         if channel.is_open and channel.is_at(version):
             encodings.keep(channel, codec.name, data)
         for reply in replies:
-            reply(version, EncodedValue(data))
+            reply(version, EncodedValue(data), changes)
             await asyncio.sleep(0)  # each copies it into a frame of its own
+        self._changes = [each for each in self._changes if each is not changes]
 
     def _take(
         self,
         format: str,
         taken: "asyncio.Future[tuple[int, bytes, list[ReadReply]]]",
+        changes: list[DocumentUpdated],
         version: int,
         value: Value,
     ) -> None:
         # Nobody waits for it any more if the node stops meanwhile.
         if not taken.done():
+            self._changes.append(changes)
             taken.set_result((version, pack_value(value), self._waiting.pop(format)))

@@ -414,6 +414,7 @@ class Node:
             exporter=self.exporter.counters if self.exporter is not None else None,
             tracing=self._tracing,
             encodings=self.env.encodings,
+            evicted_callers=lambda: self.sessions.callers.evicted,
             refused_connections=lambda: (
                 self.port.admission.refused + self.admin_port.admission.refused
             ),

@@ -27,6 +27,7 @@ def build_scrape(
     tracing: "Tracing | None",
     refused_connections: Callable[[], int],
     encodings: Encodings,
+    evicted_callers: Callable[[], int],
 ) -> PrometheusExporter:
     """The body of a node's `/metrics`."""
     collector = MetricsCollector(
@@ -40,6 +41,11 @@ def build_scrape(
         *_of_storage(storage),
         *_of_encodings(encodings),
         (*refused, refused_connections),
+        (
+            "evicted_callers",
+            "HTTP callers whose rate was forgotten for want of room",
+            evicted_callers,
+        ),
     ]
     if exporter is not None:
         values += _of_exporter(exporter)

@@ -11,11 +11,13 @@ import msgspec
 from arauto.codec.json_body import decode_body
 from arauto.errors import ArautoError, Code
 from arauto.flow.correlate import correlation_refusal, use_refusal
-from arauto.hub.quota import TokenBucket
 from arauto.hub.rules import HubState
+from arauto.session.callers import Callers
+from arauto.session.cost import bytes_cost
 from arauto.session.environment import SessionEnvironment
-from arauto.session.identify import find_caller
+from arauto.session.identify import admit_caller
 from arauto.session.oneshot import Caller
+from arauto.settings import Quotas
 from arauto.storage.base import Kind
 
 if TYPE_CHECKING:
@@ -26,8 +28,8 @@ __all__ = ["PATH", "CorrelationDesk", "RuleRegistry"]
 PATH = "/v1/correlations/"
 
 #: Requests per second and hub: reading a rule is work, and every change is on record.
-_REQUESTS_PER_S = 10.0
-_BUCKETS_MAX = 1_000
+_QUOTAS = Quotas(session_messages_per_s=10)
+_HUBS_MAX = 1_000
 
 
 class RuleRegistry(Protocol):
@@ -82,7 +84,7 @@ class CorrelationDesk:
     def __init__(self, env: SessionEnvironment, registry: RuleRegistry) -> None:
         self._env = env
         self._registry = registry
-        self._buckets: dict[str, TokenBucket] = {}
+        self._hubs = Callers(_HUBS_MAX)
 
     async def answer(
         self, method: str, hub: str, id: str, token: str, body: bytes, address: str
@@ -97,12 +99,14 @@ class CorrelationDesk:
             raise ArautoError(Code.BAD_FIELD, "use GET, PUT or DELETE here", field="method")
         if not token:
             raise ArautoError(Code.UNAUTHENTICATED, "give a bearer token")
-        given = decode_body(body, _Body) if method == "PUT" else None
-        caller = await find_caller(self._env, hub, token, address)
+        # Who may not, or comes too often, is told so before the body is read.
+        caller, bucket = await admit_caller(self._env, hub, token, address)
         refusal = use_refusal(caller)
         if refusal is not None:
             raise refusal
-        self._admit(hub)
+        self._hubs.admit((hub, "", ""), _QUOTAS, self._env.hub.clock.monotonic_s())
+        bucket.owe(bytes_cost(len(body)))
+        given = decode_body(body, _Body) if method == "PUT" else None
         by = f"http {address} as {caller.user}"
         if method == "GET":
             shown = await self._registry.get(hub, id, owner=caller.user)
@@ -121,19 +125,6 @@ class CorrelationDesk:
             check=lambda rule: _check(state, caller, rule),
         )
         return 200, msgspec.json.encode(shown)
-
-    def _admit(self, hub: str) -> None:
-        now_s = self._env.hub.clock.monotonic_s()
-        bucket = self._buckets.get(hub)
-        if bucket is None:
-            if len(self._buckets) >= _BUCKETS_MAX:
-                self._buckets.clear()
-            bucket = self._buckets[hub] = TokenBucket(_REQUESTS_PER_S, now_s)
-        if not bucket.take(now_s):
-            raise ArautoError(
-                Code.RATE_LIMITED,
-                f"a hub's clients may send {_REQUESTS_PER_S:.0f} such requests per second",
-            )
 
 
 def _check(state: HubState, caller: Caller, rule: "Rule") -> None:

@@ -15,8 +15,10 @@ from arauto.gateways.correlations import CorrelationDesk, RuleRegistry
 from arauto.gateways.pages import Page, Pages
 from arauto.hub.refusals import Asker
 from arauto.session.auth.tokens import bearer_of
+from arauto.session.callers import TooFastError
+from arauto.session.cost import bytes_cost, items_cost
 from arauto.session.environment import SessionEnvironment
-from arauto.session.identify import find_caller
+from arauto.session.identify import admit_caller
 from arauto.session.oneshot import publish_all, published, read_messages, refuse_all
 from arauto.session.tolerance import note_ignored
 
@@ -63,6 +65,7 @@ class Rest:
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         cors: list[tuple[bytes, bytes]] = []
+        more: list[tuple[bytes, bytes]] = []
         try:
             query = _query(scope)
             cors = await self._check_origin(scope, headers, query)
@@ -71,10 +74,12 @@ class Rest:
             asker = Asker(transport="http", address=_address(scope))
             self._env.refusals.note(error, asker, request="http")
             status = _STATUS.get(error.code, 503 if error.retryable else 400)
+            if isinstance(error, TooFastError):
+                more.append((b"retry-after", b"%d" % error.retry_after_s))
             body = msgspec.json.encode(
                 {"code": int(error.code), "message": error.told, "field": error.field}
             )
-        response_headers = [(b"content-type", b"application/json"), *cors]
+        response_headers = [(b"content-type", b"application/json"), *cors, *more]
         await send({"type": "http.response.start", "status": status, "headers": response_headers})
         await send({"type": "http.response.body", "body": body})
 
@@ -115,14 +120,17 @@ class Rest:
         receive: Receive,
     ) -> bytes:
         # All of it before the hub is asked for: what is bad or not allowed must not make one.
-        env, name = self._env, query.get("hub", [""])[-1]
+        env, name, address = self._env, query.get("hub", [""])[-1], _address(scope)
+        token = bearer_of(headers.get(b"authorization", ""))
+        caller, bucket = await admit_caller(env, name, token, address)
         body = await _body(receive)
+        # Before the work it stands for; whoever owes more than there was is refused next time.
+        bucket.owe(bytes_cost(len(body)))
         unknown = Unknown()
         is_strict = query.get("strict", [""])[-1] == "true"
         items = read_messages(body, unknown, is_strict=is_strict)
-        token = bearer_of(headers.get(b"authorization", ""))
-        caller = await find_caller(env, name, token, _address(scope))
-        asker = Asker(user=caller.user, transport="http", address=_address(scope))
+        bucket.owe(items_cost(len(items)) - 1)
+        asker = Asker(user=caller.user, transport="http", address=address)
         outcomes = None
         if name not in env.directory.hubs:
             state = await env.directory.look(name)

@@ -20,8 +20,10 @@ from arauto.hub.refusals import Asker
 from arauto.model import Serial
 from arauto.names import ALL_CHANNELS, is_wide, matches
 from arauto.session.auth.tokens import bearer_of
+from arauto.session.callers import TooFastError, caller_key
+from arauto.session.cost import items_cost
 from arauto.session.environment import SessionEnvironment
-from arauto.session.identify import enter
+from arauto.session.identify import admit_caller, enter
 from arauto.session.session import Session, new_id
 
 __all__ = ["SseGateway"]
@@ -252,7 +254,13 @@ class SseGateway:
         env, name = self._env, query.get("hub", [""])[-1]
         token = bearer_of(headers.get(b"authorization", "")) or query.get("token", [""])[-1]
         id = new_id(env)
+        cost = items_cost(len(channels))
+        if not token:
+            await admit_caller(env, name, "", connection.address, cost)
         hub, identity = await enter(env, name, id, token, connection.address)
+        if identity is not None:
+            key = caller_key(name, identity.user, connection.address)
+            env.callers.admit(key, hub.quotas, env.hub.clock.monotonic_s(), cost)
         session = Session(env, hub, connection, self._format, id=id)
         connection.session = session
         session.start(identity)
@@ -289,6 +297,7 @@ _STATUS = {
     Code.AUTH_UNAVAILABLE: 503,
     Code.TOO_MANY_SESSIONS: 503,
     Code.TOO_MANY_HUBS: 429,
+    Code.RATE_LIMITED: 429,
     Code.OVERLOADED: 503,
 }
 
@@ -298,6 +307,8 @@ async def _refuse(send: Send, error: ArautoError, cors: list[tuple[bytes, bytes]
         {"code": int(error.code), "message": error.told, "field": error.field}
     )
     headers = [(b"content-type", b"application/json"), *cors]
+    if isinstance(error, TooFastError):
+        headers.append((b"retry-after", b"%d" % error.retry_after_s))
     status = _STATUS.get(error.code, 503 if error.retryable else 400)
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -14,7 +14,7 @@ import msgspec
 from arauto.errors import ArautoError, Code
 from arauto.settings import HubSettings
 
-__all__ = ["MadeOnUse", "StrangerLimits"]
+__all__ = ["MadeOnUse", "StrangerLimits", "network_of"]
 
 #: Who has an IPv6 address usually has as many as this leaves room for.
 _NETWORK_BITS = 64
@@ -55,7 +55,7 @@ class MadeOnUse:
         if stranger is None:
             self._made[name] = None
             return
-        limits, network = self._limits, _network(stranger)
+        limits, network = self._limits, network_of(stranger)
         here = self._by_network.get(network, 0)
         if limits.hubs_per_address_max and here >= limits.hubs_per_address_max:
             raise _too_many("from your address")
@@ -113,7 +113,8 @@ def _lower(one: int, other: int) -> int:
     return min(one, other) if one and other else one or other
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
+    """What an address counts as: itself, or for IPv6 the network it lies in."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

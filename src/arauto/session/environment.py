@@ -1,13 +1,14 @@
 """What all sessions of a node share: the injected world, the node's limits and its helpers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from arauto.hub.directory import Directory
 from arauto.hub.environment import Environment
 from arauto.hub.refusals import Refusals
 from arauto.model import Identity
+from arauto.session.callers import Callers
 from arauto.session.restore import Restorer
 from arauto.session.wheel import TimerWheel
 from arauto.settings import HubSettings
@@ -55,6 +56,8 @@ class SessionEnvironment:
     limits: SessionLimits
     refusals: Refusals
     """Of connections that never became a session of a hub."""
+    callers: Callers = field(default_factory=Callers)
+    """Who comes without a session, and how often."""
     trace_publish: "Callable[[str, str, dict[str, str] | None], dict[str, str] | None] | None" = (
         None
     )

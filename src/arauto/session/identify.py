@@ -12,9 +12,11 @@ from arauto.codec.events import (
 )
 from arauto.errors import ArautoError, Code
 from arauto.hub.hub import Hub
+from arauto.hub.quota import TokenBucket
 from arauto.model import Identity, Serial
 from arauto.names import ALL_CHANNELS, is_wide, matches
 from arauto.session.access import withdrawn
+from arauto.session.callers import caller_key
 from arauto.session.environment import SessionEnvironment
 from arauto.session.greeting import auth_reply, expires_in_ms
 from arauto.session.oneshot import Caller
@@ -24,7 +26,7 @@ from arauto.session.subscribe import Plan, prepare, subscribe_now
 if TYPE_CHECKING:
     from arauto.session.session import Session
 
-__all__ = ["enter", "find_caller", "handle_auth", "handle_restore"]
+__all__ = ["admit_caller", "enter", "find_caller", "handle_auth", "handle_restore"]
 
 
 async def handle_auth(session: "Session", request: AuthRequest) -> None:
@@ -79,6 +81,26 @@ async def find_caller(env: SessionEnvironment, hub: str, token: str, address: st
         return Caller(None)
     identity = await _prove(env, hub, "", token.encode(), address)
     return Caller(identity, lambda: env.authenticator.is_revoked(hub, identity))
+
+
+async def admit_caller(
+    env: SessionEnvironment, hub: str, token: str, address: str, cost: int = 1
+) -> tuple[Caller, TokenBucket]:
+    """As `find_caller`, within the caller's rate. Who proves nothing counts as a stranger.
+
+    Raises:
+        ArautoError: as `find_caller`; and TooFastError.
+    """
+    quotas = (await env.directory.look(hub)).settings.quotas
+    now_s = env.hub.clock.monotonic_s
+    stranger = caller_key(hub, "", address)
+    try:
+        caller = await find_caller(env, hub, token, address)
+    except ArautoError:
+        env.callers.admit(stranger, quotas, now_s(), cost)
+        raise
+    key = caller_key(hub, caller.user, address) if caller.identity is not None else stranger
+    return caller, env.callers.admit(key, quotas, now_s(), cost)
 
 
 async def enter(

@@ -1,0 +1,62 @@
+"""The client HTTP API has a rate per caller: work without a session is limited as a session's is."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from arauto.errors import Code
+from tests.integration.conftest import RunningNode
+from tests.integration.security.test_quotas import set_quotas
+
+BODY = {"messages": [{"channel": "a", "text": "x"}]}
+
+
+@pytest.fixture
+async def client(node: RunningNode) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=node.http_url, timeout=30) as client:
+        yield client
+
+
+async def exhausted(client: httpx.AsyncClient) -> None:
+    """Publish what costs seconds of the rate at once."""
+    many = {"messages": [{"channel": "a", "text": ""}] * 1_000}
+    response = await client.post("/v1/publish?hub=shop", json=many)
+    assert response.status_code == 200
+
+
+def check_refused(response: httpx.Response) -> None:
+    assert (response.status_code, response.json()["code"]) == (429, Code.RATE_LIMITED)
+    assert 1 <= int(response.headers["retry-after"]) <= 11
+
+
+async def test_a_stranger_publishes_at_the_rate_of_a_session_in_all_hubs_together(
+    node: RunningNode, client: httpx.AsyncClient
+) -> None:
+    await set_quotas(node, session_messages_per_s=10)
+    await exhausted(client)
+    check_refused(await client.post("/v1/publish?hub=shop", json=BODY))
+    # Nor is the body of who owes looked at.
+    check_refused(await client.post("/v1/publish?hub=shop", content=b"{" * 100_000))
+    assert node.node.metrics.total().refused[int(Code.RATE_LIMITED)] == 2
+
+
+async def test_streams_are_opened_at_the_same_rate(
+    node: RunningNode, client: httpx.AsyncClient
+) -> None:
+    await set_quotas(node, session_messages_per_s=10)
+    await exhausted(client)
+    check_refused(await client.get("/v1/sse?hub=shop&channel=a"))
+    assert node.node.sse.connections == {}
+
+
+async def test_tokens_that_prove_nothing_count_against_the_address(
+    node: RunningNode, client: httpx.AsyncClient
+) -> None:
+    await set_quotas(node, session_messages_per_s=10)
+    await exhausted(client)
+    bearer = {"Authorization": "Bearer x.y.z"}
+    check_refused(await client.post("/v1/publish?hub=shop", json=BODY, headers=bearer))
+    check_refused(
+        await client.put("/v1/correlations/r?hub=shop", json={"text": ""}, headers=bearer)
+    )

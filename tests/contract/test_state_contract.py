@@ -97,7 +97,7 @@ def content_of(channel: Channel) -> dict[str, object]:
     if isinstance(presence, PresenceFeature):
         content["presence"] = presence.snapshot()
     if isinstance(channel, DocumentChannel):
-        channel.get(lambda version, value: content.update(document=(version, value)))
+        channel.look(lambda version, value: content.update(document=(version, value)))
     return content
 
 

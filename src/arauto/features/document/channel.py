@@ -109,7 +109,7 @@ class DocumentChannel(Channel):
         self._queue: deque[_ChangeRequest | GetReply] = deque()
         self._idle: asyncio.Event | None = None
         """Set while no request is being worked on; made with the first request."""
-        self._readers = Readers(self)
+        self._readers = Readers()
         self._log_len = 0
         """Entries in the log that may be cut, or fewer: a push that failed may have reached the log, a cut
         that failed may not. Never more, for then a cut would take changes that no snapshot has. What stays
@@ -217,7 +217,7 @@ class DocumentChannel(Channel):
         waiting_len = len(self._queue) + self._readers.waiting_len
         if waiting_len >= self.env.limits.pending_per_channel_max:
             raise _too_many_waiting()
-        self.look(partial(self._readers.serve, codec, reply))
+        self.look(partial(self._readers.serve, self, codec, reply))
 
     def look(self, reply: GetReply) -> None:
         """Show the document as it is between two changes, behind those asked for before. The value is the

@@ -29,12 +29,11 @@ ReadReply = Callable[[int, EncodedValue, Sequence[DocumentUpdated]], None]
 
 
 class Readers:
-    """One per document."""
+    """One per document, which it does not keep: a closed one goes without the garbage collector."""
 
-    __slots__ = ("_changes", "_channel", "_waiting")
+    __slots__ = ("_changes", "_waiting")
 
-    def __init__(self, channel: "DocumentChannel") -> None:
-        self._channel = channel
+    def __init__(self) -> None:
         self._waiting: dict[str, list[ReadReply]] = {}
         """By wire format; there is a task for each."""
         self._changes: list[list[DocumentUpdated]] = []
@@ -49,9 +48,15 @@ class Readers:
         for changes in self._changes:
             changes.append(update)
 
-    def serve(self, codec: Codec, reply: ReadReply, version: int, value: Value) -> None:
+    def serve(
+        self,
+        channel: "DocumentChannel",
+        codec: Codec,
+        reply: ReadReply,
+        version: int,
+        value: Value,
+    ) -> None:
         """Give the document, as it is between two changes, to somebody who asked."""
-        channel = self._channel
         encodings = channel.env.encodings
         data = encodings.find(channel, codec.name)
         if data is None and channel.size_bytes <= _AT_ONCE_BYTES:
@@ -63,10 +68,9 @@ class Readers:
             self._waiting[codec.name].append(reply)
         else:
             self._waiting[codec.name] = [reply]
-            channel.env.tasks.spawn(self._make(codec))
+            channel.env.tasks.spawn(self._make(channel, codec))
 
-    async def _make(self, codec: Codec) -> None:
-        channel = self._channel
+    async def _make(self, channel: "DocumentChannel", codec: Codec) -> None:
         encodings = channel.env.encodings
         changes: list[DocumentUpdated] = []
         async with encodings.making:

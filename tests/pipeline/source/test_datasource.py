@@ -12,7 +12,9 @@ from arauto.pipeline.schemas import JOURNAL
 from arauto.pipeline.source.datasource import ArautoDataSource, SourceOptions
 from arauto.pipeline.source.journal import Journal
 from arauto.pipeline.source.offsets import NodeRange
+from arauto.storage import segments
 from tests.pipeline.feed import T0, Feed, beat, message, started
+from tests.pipeline.waiting import finished
 
 
 @pytest.fixture(autouse=True)
@@ -34,13 +36,12 @@ def _run(
     """Take what is there now, as a stream; the places of each batch."""
     batches: list[list[tuple[str, int]]] = []
     stream = spark.readStream.format("arauto").options(url=feed.url, **options).load()
-    query = (
+    writer = (
         stream.writeStream.option("checkpointLocation", str(directory / "checkpoint"))
         .foreachBatch(lambda frame, _: batches.append(_places(frame)))
         .trigger(availableNow=True)
-        .start()
     )
-    query.awaitTermination()
+    finished(writer.start)
     return batches
 
 
@@ -200,3 +201,25 @@ def test_the_same_offsets_are_complete_up_to_the_same_time_after_their_rows_were
     feed.trim(3)
     with options.opened() as journal:
         assert journal.settled_ms({"n1": 2}) == before == T0 + 2_000
+
+
+def test_the_segments_are_not_listed_again_for_a_row_whose_time_is_known(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.write(beat(1), beat(2), beat(3))
+    feed.export()
+    feed.trim(3)
+    listed: list[str] = []
+    found = segments.segments
+
+    def counting(directory: Path, node: str) -> list[segments.Segment]:
+        listed.append(node)
+        return found(directory, node)
+
+    monkeypatch.setattr(segments, "segments", counting)
+    with contextlib.closing(Journal(feed.url, feed.segments, frozenset())) as journal:
+        assert [journal.settled_ms({"n1": 2}) for _ in range(3)] == [T0 + 2_000] * 3
+        assert listed == ["n1"]
+        # What is not found may still come.
+        assert [journal.settled_ms({"n9": 1}) for _ in range(2)] == [0, 0]
+    assert listed == ["n1", "n9", "n9"]

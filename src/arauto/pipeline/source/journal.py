@@ -101,11 +101,12 @@ class Journal:
         if rows:
             time_ms: int = rows[0][0]
             return time_ms
-        known = segments.segments(self._segments_dir, node) if self._segments_dir else ()
-        for segment in known:
-            if segment.first <= seq <= segment.last:
-                return _segment_time_ms(segment.path, seq)
-        return 0
+        if self._segments_dir is None:
+            return 0
+        try:
+            return _sealed_time_ms(self._segments_dir, node, seq)
+        except LookupError:
+            return 0
 
     def read(self, wanted: NodeRange) -> Iterator[Any]:
         """Record batches of a range, in order.
@@ -218,12 +219,25 @@ def _check_whole(segment: segments.Segment, changed_ns: int) -> None:
     segments.check_whole(segment)
 
 
-@functools.lru_cache(maxsize=64)
-def _segment_time_ms(path: Path, seq: int) -> int:
-    """The time of a row of a segment. Kept, since each batch asks about nodes that are gone."""
-    table = pyarrow.parquet.read_table(path, columns=["ts"], filters=[("seq", "=", seq)])
-    times = table["ts"].cast(pyarrow.timestamp("ms", tz="UTC")).cast(pyarrow.int64()).to_pylist()
-    return int(times[0]) if times else 0
+@functools.lru_cache(maxsize=256)
+def _sealed_time_ms(directory: Path, node: str, seq: int) -> int:
+    """The time of a row that lies in a segment.
+
+    Kept, since each batch asks about the same last rows of nodes that are gone, and the list of all segments
+    grows for as long as they are retained.
+
+    Raises:
+        LookupError: it lies in none (now).
+    """
+    for segment in segments.segments(directory, node):
+        if segment.first <= seq <= segment.last:
+            table = pyarrow.parquet.read_table(
+                segment.path, columns=["ts"], filters=[("seq", "=", seq)]
+            )
+            times = table["ts"].cast(pyarrow.timestamp("ms", tz="UTC")).cast(pyarrow.int64())
+            if len(times):
+                return int(times[0].as_py())
+    raise LookupError(f"{node} {seq}")
 
 
 def _for_spark(batch: Any) -> Any:

@@ -7,11 +7,34 @@ so, fails at once when it cannot become so any more, and has a limit only for wh
 import time
 from collections.abc import Callable
 
-__all__ = ["LAST_RESORT_S", "until"]
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["LAST_RESORT_S", "finished", "until", "was_too_slow"]
 
 #: Nothing here takes a fifth of this on a machine of its own.
 LAST_RESORT_S = 900.0
 _LOOK_S = 0.02
+#: Spark gives a new Python ten seconds to start, and no more. `pipeline run` starts its queries again, too.
+_TOO_SLOW = "Python worker failed to connect back"
+
+
+def was_too_slow(error: Exception) -> bool:
+    """Whether a query failed only because Python did not start soon enough on a busy machine."""
+    return _TOO_SLOW in str(error)
+
+
+def finished(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Start a query that ends by itself, from its checkpoint, and wait for its end."""
+    end_s = time.monotonic() + LAST_RESORT_S
+    while True:
+        query = start()
+        try:
+            query.awaitTermination()
+            return query
+        except StreamingQueryException as error:
+            if not was_too_slow(error) or time.monotonic() > end_s:
+                raise
 
 
 def until(

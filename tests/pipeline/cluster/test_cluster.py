@@ -62,7 +62,7 @@ def _wait_for_workers(page: str, count: int) -> None:
 
     def have_reported() -> bool:
         try:
-            with urllib.request.urlopen(page, timeout=30) as answer:
+            with urllib.request.urlopen(page, timeout=LAST_RESORT_S) as answer:
                 return bool(json.load(answer)["aliveworkers"] == count)
         except (OSError, ValueError):
             return False  # not listening yet, or its page is there and its figures are not

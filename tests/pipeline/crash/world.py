@@ -63,7 +63,7 @@ class World:
         self.published = 0
         self._write_config()
         self.http = httpx.Client(
-            base_url=self.admin, headers={"authorization": f"Bearer {TOKEN}"}, timeout=30
+            base_url=self.admin, headers={"authorization": f"Bearer {TOKEN}"}, timeout=LAST_RESORT_S
         )
 
     def _write_config(self) -> None:

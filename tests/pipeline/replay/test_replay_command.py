@@ -150,7 +150,7 @@ def test_a_killed_a_stopped_and_a_resumed_replay_publish_everything_once(
     with command(tmp_path, node, *given) as process:
         wait_for(node, 20, process)
         process.kill()
-        process.wait(30)
+        process.wait(_PATIENCE_S)
     with command(tmp_path, node, "--resume", "r1") as process:
         wait_for(node, 60, process)
         process.send_signal(signal.SIGTERM)

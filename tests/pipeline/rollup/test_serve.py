@@ -20,6 +20,7 @@ from arauto.pipeline.rollup.serve import Destination, publish, serve, served, st
 from tests.pipeline.archive.support import journal
 from tests.pipeline.feed import T0
 from tests.pipeline.sink.nodes import TOKEN, KeepingNode, running_node
+from tests.pipeline.waiting import LAST_RESORT_S
 
 _WINDOWS = 600
 _CHANNEL = "analytics:rollup"
@@ -32,7 +33,7 @@ def _points(node: KeepingNode, period: str, from_ms: int) -> list[dict[str, Any]
             f"{node.url}/v1/hubs/shop/analytics/{period}",
             params={"fromMs": from_ms},
             headers={"Authorization": f"Bearer {TOKEN}"},
-            timeout=30,
+            timeout=LAST_RESORT_S,
         )
         assert answer.is_success, answer.text
         page = answer.json()

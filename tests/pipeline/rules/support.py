@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,6 +20,7 @@ from arauto.correlation.rows import event_of
 from arauto.pipeline.rules.output import match_row
 from arauto.pipeline.rules.stream import PLAN_VERSION, by_query, start_query
 from arauto.pipeline.schemas import JOURNAL
+from tests.pipeline.waiting import finished
 
 __all__ = [
     "HEARTBEAT",
@@ -201,8 +203,9 @@ def run_stream(
     for name, chosen in by_query(compiled).items():
         if chosen:
             place = checkpoint / name / f"v{PLAN_VERSION}"
-            query = start_query(spark, source, name, chosen, place, keep, available_now=True)
-            query.awaitTermination()
+            finished(
+                partial(start_query, spark, source, name, chosen, place, keep, available_now=True)
+            )
     return found
 
 

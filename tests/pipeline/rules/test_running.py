@@ -77,7 +77,9 @@ def test_a_query_runs_the_rules_of_the_node_and_forgets_its_place_with_the_last_
                     api.publish("shop", [_message(step)])
             until(lambda: node.history("shop", "alerts"), "an alert", is_over=ended)
             headers = {"Authorization": f"Bearer {TOKEN}"}
-            httpx.delete(f"{node.url}{path}/pair", headers=headers).raise_for_status()
+            httpx.delete(
+                f"{node.url}{path}/pair", headers=headers, timeout=LAST_RESORT_S
+            ).raise_for_status()
             assert rules.get(timeout=LAST_RESORT_S) == 0
             until(lambda: not checkpoint.exists(), "the place is forgotten", is_over=ended)
         finally:

@@ -15,6 +15,7 @@ from arauto.pipeline.rules.stream import RULES, by_query, start_query
 from arauto.pipeline.rules.trouble import CAREFUL_AFTER, CAREFUL_STARTS, Care, Trouble
 from tests.pipeline.feed import Feed, message
 from tests.pipeline.rules.support import programs
+from tests.pipeline.waiting import was_too_slow
 
 _SPIKE = """
 rule: spike
@@ -172,7 +173,10 @@ def test_a_row_that_kills_the_worker_is_set_aside_and_the_other_hubs_alerts_come
         )
         try:
             query.awaitTermination()
-        except StreamingQueryException:
+        except StreamingQueryException as error:
+            if was_too_slow(error):
+                trouble.excuse()
+                continue
             failures += 1
             assert failures <= CAREFUL_AFTER + CAREFUL_STARTS + 1
             continue

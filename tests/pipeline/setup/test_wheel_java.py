@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.pipeline.waiting import LAST_RESORT_S
+
 _PROGRAM = """
 import os, sys
 from pathlib import Path
@@ -22,7 +24,10 @@ with open_spark("wheel", Path(sys.argv[1]), master="local[1]") as spark:
 
 def test_spark_runs_on_the_java_of_the_wheel(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, str(tmp_path)], capture_output=True, text=True, timeout=200
+        [sys.executable, "-c", _PROGRAM, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=LAST_RESORT_S,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split() == [str(tmp_path.resolve() / "java"), "45"]

@@ -11,6 +11,7 @@ from arauto.node import Node
 from arauto.pipeline.node_api import NodeApi, Retry
 from tests.integration.admin.conftest import TOKEN, NodeThread
 from tests.integration.conftest import make_config
+from tests.pipeline.waiting import LAST_RESORT_S
 
 __all__ = ["QUICK", "TOKEN", "KeepingNode", "free_port", "running_node"]
 
@@ -32,11 +33,14 @@ class KeepingNode(NodeThread):
         await self.node.start()
 
     def api(self, token: str = TOKEN) -> NodeApi:
-        return NodeApi(self.url, token, retry=QUICK)
+        return NodeApi(self.url, token, retry=QUICK, timeout_s=LAST_RESORT_S)
 
     def put(self, path: str, body: Any) -> None:
         answer = httpx.put(
-            self.url + path, json=body, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=10
+            self.url + path,
+            json=body,
+            headers={"Authorization": f"Bearer {TOKEN}"},
+            timeout=LAST_RESORT_S,
         )
         assert answer.is_success, answer.text
 
@@ -50,7 +54,7 @@ class KeepingNode(NodeThread):
                 f"{self.url}/v1/hubs/{hub}/history",
                 params=params,
                 headers={"Authorization": f"Bearer {TOKEN}"},
-                timeout=10,
+                timeout=LAST_RESORT_S,
             )
             assert answer.is_success, answer.text
             page = answer.json()

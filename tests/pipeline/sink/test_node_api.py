@@ -16,6 +16,7 @@ import pytest
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.node_api import NodeApi, Outgoing, Retry, World, batches
 from tests.pipeline.sink.nodes import QUICK, TOKEN, KeepingNode, free_port, running_node
+from tests.pipeline.waiting import LAST_RESORT_S
 
 
 def message(number: int, channel: str = "a:1", size_bytes: int = 1) -> Outgoing:
@@ -247,6 +248,7 @@ def test_rollups_are_stored_in_as_many_requests_as_it_takes(node: KeepingNode) -
         f"{node.url}/v1/analytics/5m",
         params={"fromMs": str(rows[-1]["startMs"]), "limit": "1500"},
         headers={"Authorization": f"Bearer {TOKEN}"},
+        timeout=LAST_RESORT_S,
     )
     items = answer.json()["items"]
     assert [item["values"]["messagesIn"] for item in items] == list(range(1_199, -1, -1))

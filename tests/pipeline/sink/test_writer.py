@@ -9,6 +9,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from arauto.pipeline.source.datasource import ArautoDataSource
 from tests.pipeline.sink.nodes import TOKEN, KeepingNode, free_port
+from tests.pipeline.waiting import finished
 
 
 @pytest.fixture(autouse=True)
@@ -126,13 +127,12 @@ def test_a_stream_that_dies_between_publishing_and_its_commit_publishes_once(
     spark: SparkSession, node: KeepingNode, tmp_path: Path
 ) -> None:
     numbers(spark, 500).write.parquet(str(tmp_path / "in"))
-    stream(spark, tmp_path, node.url, hub="stream").awaitTermination()
+    finished(lambda: stream(spark, tmp_path, node.url, hub="stream"))
     # What a crash at that moment leaves behind: the batch is planned, and not known to be done.
     commits = tmp_path / "checkpoint" / "commits"
     for name in ("0", ".0.crc"):
         (commits / name).unlink(missing_ok=True)
-    again = stream(spark, tmp_path, node.url, hub="stream")
-    again.awaitTermination()
+    again = finished(lambda: stream(spark, tmp_path, node.url, hub="stream"))
     assert [progress["numInputRows"] for progress in again.recentProgress] == [500]
     assert (commits / "0").exists()
     assert published(node, "stream") == list(range(500))
@@ -144,8 +144,8 @@ def test_a_stream_that_failed_halfway_goes_on_and_publishes_once(
     frame = numbers(spark, 500, "if(id = 499, 'no spaces', 'a:1')")
     frame.coalesce(1).write.parquet(str(tmp_path / "in"))
     with pytest.raises(PySparkException, match="1 rows were refused") as caught:
-        stream(spark, tmp_path, node.url, hub="half").awaitTermination()
+        finished(lambda: stream(spark, tmp_path, node.url, hub="half"))
     assert TOKEN not in str(caught.value)
     assert len(node.history("half", "a:1")) == 499
-    stream(spark, tmp_path, node.url, hub="half", maxRefused="1").awaitTermination()
+    finished(lambda: stream(spark, tmp_path, node.url, hub="half", maxRefused="1"))
     assert published(node, "half") == list(range(499))

@@ -1,7 +1,6 @@
 """Queries against a lake of two hubs: what they give, and what they never give."""
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +14,9 @@ from arauto.pipeline.sql.plan import check_plan
 from arauto.pipeline.sql.run import Answer, Limits, ask, run_query
 from arauto.pipeline.sql.views import VIEWS, open_views
 from tests.pipeline.sql.lakes import NOON_MS, SECRET, make_lake
+from tests.pipeline.waiting import LAST_RESORT_S
 
-LIMITS = Limits(rows_max=100, timeout_s=50)
+LIMITS = Limits(rows_max=100, timeout_s=LAST_RESORT_S)
 
 
 @pytest.fixture(scope="module")
@@ -215,12 +215,11 @@ def test_a_limit_over_the_allowed_one_does_not_help(lake: Lake) -> None:
 
 def test_an_endless_join_is_cancelled_in_time(lake: Lake) -> None:
     endless = "SELECT count(*) FROM range(10000000) a CROSS JOIN range(10000000) b WHERE a.id * b.id % 7 = 8"
-    began = time.monotonic()
     with pytest.raises(ArautoError) as caught:
         ask(lake, endless, Limits(rows_max=10, timeout_s=2), hub="shop")
     assert caught.value.code is Code.QUERY_LIMIT
     assert "2 s" in caught.value.message
-    assert time.monotonic() - began < 30
+    # It would take days to end by itself.
     assert not [thread for thread in threading.enumerate() if thread.name == "sql-deadline"]
     # And the session goes on.
     assert ask(lake, "SELECT 1", LIMITS, hub="shop").rows == [(1,)]

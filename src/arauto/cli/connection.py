@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
@@ -203,6 +204,8 @@ def show_client_log(quiet: bool) -> Callable[[State, State], object]:
 def _reason(error: ArautoError) -> str:
     """Why there is no connection, without the numbers and addresses that systems put into it."""
     cause = error.__cause__
+    if isinstance(cause, socket.gaierror):
+        return "there is no host of that name"  # its number is none of the system's
     if isinstance(cause, OSError) and cause.errno:
         return os.strerror(cause.errno).lower()
     return error.message

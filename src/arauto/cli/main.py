@@ -4,12 +4,15 @@ A command's module is imported when that command is called and not before: `arau
 `arauto --help` must not wait for the node's parts to load.
 """
 
+import io
+import os
 import sys
 
 import typer
 
 from arauto.cli.lazy import Table, lazy_group
 from arauto.errors import ArautoError
+from arauto.printable import printable
 
 __all__ = ["COMMANDS", "app", "main"]
 
@@ -54,13 +57,26 @@ def _arauto() -> None:
 
 def main() -> None:
     """Run the command line; errors of ours are one clear line, not a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a letter shows its number, instead of ending the command.
+            stream.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="arauto")
     except ArautoError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {printable(str(error))}\n")
         sys.exit(EXIT_ERROR)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
+    except OSError as error:
+        if not error.strerror:
+            raise
+        if not isinstance(error, BrokenPipeError):  # whoever read our output has seen enough
+            name = f"{error.filename}: " if error.filename is not None else ""
+            sys.stderr.write(f"error: {printable(name + error.strerror)}\n")
+        # What is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_ERROR)
 
 
 if __name__ == "__main__":

@@ -211,8 +211,12 @@ def websocket_url(url: str, hub: str) -> str:
     Raises:
         ArautoError: BAD_FIELD, BAD_HUB_NAME.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("ws", "wss") or not parts.hostname or parts.fragment:
+    try:
+        parts = urlsplit(url)
+        is_address = parts.port is None or parts.port > 0
+    except ValueError:  # half an IPv6 address, a port that is none
+        is_address = False
+    if not is_address or parts.scheme not in ("ws", "wss") or not parts.hostname or parts.fragment:
         raise ArautoError(
             Code.BAD_FIELD, "must look like ws://host:port or wss://host", field="url"
         )

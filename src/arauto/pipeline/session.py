@@ -30,6 +30,9 @@ _POOLS = """<?xml version="1.0"?>
 """
 #: Only errors, on standard error: the rest is for those who develop Spark.
 _LOGGING = """rootLogger.level = error
+# As the one that PySpark starts with: else Spark says that it lowers the level to warnings, and does.
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
 appender.stderr.name = stderr
@@ -118,9 +121,7 @@ def open_spark(
     check_master(master)
     made_dir = made_dir.resolve()
     made_dir.mkdir(parents=True, exist_ok=True)
-    home, variables = find_java_home(os.environ, made_dir)
-    os.environ["JAVA_HOME"] = str(home)
-    os.environ.update(variables)
+    os.environ["JAVA_HOME"] = str(find_java_home(os.environ, made_dir))
     # Workers must be this very Python, with the packages of this environment.
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -30,7 +30,7 @@ class Command:
     async def _read(self, stream: asyncio.StreamReader, lines: list[str]) -> None:
         while line := await stream.readline():
             async with self._news:
-                lines.append(line.decode().rstrip("\n"))
+                lines.append(line.decode(errors="replace").rstrip("\n"))
                 self._news.notify_all()
         async with self._news:
             self._news.notify_all()

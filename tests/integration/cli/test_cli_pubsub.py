@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import re
 import signal
 import sys
 from pathlib import Path
@@ -297,3 +298,16 @@ async def test_a_reader_that_has_seen_enough_ends_sub(
         await publish(node, "a", "too much")
         assert await piped.ended() == 0, piped
         assert "Traceback" not in str(piped)
+
+
+async def test_a_terminal_that_cannot_show_a_letter_shows_its_number(run: Run) -> None:
+    demo = await run("demo", "--no-pipeline", "--no-traffic", "--port", "0")
+    url = re.findall(r"ws://[\d.:]+", await demo.line("  address"))[0]
+    where = ("--url", url, "--hub", "shop")
+    environ = {"PYTHONIOENCODING": "latin-1"}
+    watch = await run("sub", "x", *where, "-n", "1", environ=environ)
+    await watch.line("subscribed to")
+    published = await run("pub", "x", "não 日", *where, environ=environ)
+    assert await published.ended() == 0, published
+    assert await watch.ended() == 0, watch
+    assert watch.out[0].endswith("\\u65e5")

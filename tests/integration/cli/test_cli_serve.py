@@ -123,3 +123,24 @@ async def test_a_second_signal_does_not_wait(run: Run, paste: Run, tmp_path: Pat
     stubborn.interrupt()
     assert await stubborn.ended() == 130
     assert stubborn.err == ["stopping at once"]
+
+
+async def test_a_data_directory_is_made_with_its_parents_or_named(run: Run, tmp_path: Path) -> None:
+    made = await run("serve", "--port", "0", "--data-dir", "a/b/c", environ=_ADMIN_ANYWHERE)
+    await made.line("SQLite in a/b/c")
+    made.interrupt()
+    assert await made.ended() == 0, made
+    assert (tmp_path / "a" / "b" / "c" / "arauto.db").exists()
+    (tmp_path / "file").write_text("")
+    refused = await run("serve", "--port", "0", "--data-dir", "file/below", environ=_ADMIN_ANYWHERE)
+    assert await refused.ended() == 1, refused
+    assert refused.err == ["could not start: not a directory: file/below"]
+
+
+async def test_a_host_that_does_not_exist_is_told(run: Run) -> None:
+    lost = await run("pub", "a", "x", "--url", "ws://no.such.host.invalid:80", "--timeout", "0.1")
+    assert await lost.ended() == 3, lost
+    assert (
+        "could not connect to ws://no.such.host.invalid:80: there is no host of that name"
+        in lost.err
+    )

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from arauto.cli.main import app
-from arauto.cli.pipeline.sql import _show
+from arauto.cli.pipeline.sql_show import show
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.sql.run import Answer
 from tests.pipeline.sql.lakes import make_lake
@@ -26,11 +26,20 @@ def test_a_bad_query_is_refused_before_spark_starts() -> None:
 def test_cells_neither_steer_the_terminal_nor_are_markup(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    _show(Answer(("[b]c", "n"), [("\x1b[31mred[/b]", None)], is_cut=False), "table")
+    show(Answer(("[b]c", "n"), [("\x1b[31mred[/b]", None)], is_cut=False), "table")
     shown = capsys.readouterr().out
     assert "\\x1b[31mred[/b]" in shown
     assert "[b]c" in shown
     assert "\x1b[31mred" not in shown
+
+
+def test_views_are_listed_and_described_without_starting_spark() -> None:
+    listed = CliRunner().invoke(app, ["pipeline", "sql", "SHOW TABLES", "--format", "csv"])
+    assert "messages," in listed.stdout
+    described = CliRunner().invoke(
+        app, ["pipeline", "sql", "-f", "json"], input="describe matches;"
+    )
+    assert {"column": "rule", "type": "string"} in json.loads(described.stdout)
 
 
 @pytest.mark.slow
@@ -47,3 +56,4 @@ def test_the_command_answers_from_a_lake(spark: SparkSession, tmp_path: Path) ->
         check=True,
     )
     assert json.loads(done.stdout) == [{"hub": "shop", "n": 10}]
+    assert "default log level" not in done.stderr

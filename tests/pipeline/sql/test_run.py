@@ -1,10 +1,12 @@
 """Queries against a lake of two hubs: what they give, and what they never give."""
 
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from arauto.errors import ArautoError, Code
@@ -222,6 +224,39 @@ def test_an_endless_join_is_cancelled_in_time(lake: Lake) -> None:
     # It would take days to end by itself.
     assert not [thread for thread in threading.enumerate() if thread.name == "sql-deadline"]
     # And the session goes on.
+    assert ask(lake, "SELECT 1", LIMITS, hub="shop").rows == [(1,)]
+
+
+def test_ctrl_c_cancels_the_query_and_the_next_is_answered(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = "SELECT count(*) FROM range(10000000) a CROSS JOIN range(10000000) b WHERE a.id * b.id % 7 = 8"
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    cancelled = threading.Event()
+    cancel = SparkContext.cancelJobGroup
+
+    def cancel_and_tell(context: SparkContext, name: str) -> None:
+        cancel(context, name)
+        cancelled.set()
+
+    monkeypatch.setattr(SparkContext, "cancelJobGroup", cancel_and_tell)
+
+    def press() -> None:
+        tracker = lake.spark.sparkContext.statusTracker()
+        while not tracker.getActiveJobsIds():
+            threading.Event().wait(0.05)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    presser = threading.Thread(target=press)
+    presser.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ask(lake, group, LIMITS, hub="shop")
+    finally:
+        signal.signal(signal.SIGINT, before)
+        presser.join()
+    assert cancelled.is_set()
+    assert not [thread for thread in threading.enumerate() if thread.name == "sql-deadline"]
     assert ask(lake, "SELECT 1", LIMITS, hub="shop").rows == [(1,)]
 
 

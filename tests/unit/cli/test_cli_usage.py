@@ -3,6 +3,8 @@
 import inspect
 import logging
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -89,6 +91,8 @@ def test_a_misspelt_command_is_answered_with_the_nearest() -> None:
         (("sub",), "Missing argument"),
         (("sub", "a b"), "no white space"),
         (("sub", "a", "--url", "http://x"), "must look like ws://host:port"),
+        (("sub", "a", "--url", "ws://127.0.0.1:99999"), "must look like ws://host:port"),
+        (("sub", "a", "--url", "ws://[::1"), "must look like ws://host:port"),
         (("sub", "a", "--hub", "not a hub"), "a hub name is 1-64"),
         (("sub", "a", "--since", "yesterday"), "must be EPOCH:OFFSET"),
         (("sub", "a*", "--since", "1:1"), "need channels, not patterns"),
@@ -147,6 +151,18 @@ def _functions() -> Iterator[tuple[tuple[str, ...], Callable[..., None]]]:
             module, _, attribute = place.partition(":")
             if attribute != "app":
                 yield (*path, name), getattr(import_module(module), attribute)
+
+
+def test_an_output_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "arauto", "version"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, "error: No space left on device\n")
 
 
 def test_no_text_in_brackets_is_lost_in_any_help() -> None:

@@ -31,7 +31,7 @@ def check(
     """Compare the lake with the journal: gaps, rows that are there twice, files that are gone, quarantine.
 
     Rows the journal has and the lake not yet are no fault; they show as "to come", and those of them that the
-    node has yet to export as "unexported".
+    node has yet to export as "not exported".
 
     Example: arauto pipeline check --config config.yaml
 
@@ -58,7 +58,7 @@ def check(
 def _show(report: "LakeReport") -> None:
     output = Output()
     nodes = _table(
-        "node", "rows", "first seq", "last seq", "missing", "removed", "to come", "unexported"
+        "node", "rows", "first seq", "last seq", "missing", "removed", "to come", "not exported"
     )
     for node in report.nodes:
         missing = sum(last - first + 1 for first, last in node.missing)

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
+from arauto.config.addresses import lake_dir
 from arauto.config.load import find_file, load
 from arauto.config.schema import Config
 from arauto.errors import ArautoError, Code
+from arauto.printable import printable
 
 if TYPE_CHECKING:
     from arauto.pipeline.context import Context
@@ -92,6 +95,10 @@ def starting_spark(
             Code.NO_SPARK, "Spark is not installed: pip install 'arauto[pipeline]'"
         ) from None
     with ExitStack() as stack:
+        lake = lake_dir(config)
+        if alone is None and not lake.is_dir():
+            said = f"there is no lake at {lake} yet, so everything is empty; is this the node's directory?"
+            console.print(Text(printable(said), style="yellow"))
         if alone is not None:
             stack.enter_context(only_writer(alone))
         with console.status("starting Spark …"):

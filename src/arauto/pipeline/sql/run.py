@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from pyspark.sql import SparkSession
 
@@ -19,6 +19,8 @@ from arauto.pipeline.sql.plan import check_plan, check_resolved
 from arauto.pipeline.sql.views import VIEWS, open_views
 
 __all__ = ["Answer", "Limits", "ask", "run_query"]
+
+T = TypeVar("T")
 
 _CANCEL_EVERY_S = 0.5
 #: How long a cancelled query has to come back before nobody waits for it any more.
@@ -73,7 +75,7 @@ def ask(
     check_query(text, VIEWS)
     # A view costs a look at its files, so only those are made that the query might name.
     names = [name for name in VIEWS if name in text.lower()]
-    session = open_views(lake, hub, names=names, from_ms=from_ms, to_ms=to_ms)
+    session = _elsewhere(lambda: open_views(lake, hub, names=names, from_ms=from_ms, to_ms=to_ms))
     # Spark's parser works out `VALUES (…)` already, so this check can take as long as a query.
     return _in_time(session, limits, lambda: _checked(session, text, limits, limit))
 
@@ -116,10 +118,11 @@ def _in_time(session: SparkSession, limits: Limits, work: Callable[[], Answer]) 
     move them into tasks, where one that fits no memory ends the whole of Java.
     """
     results: SimpleQueue[Answer | BaseException] = SimpleQueue()
+    look = threading.Event()
 
     def run() -> None:
         try:
-            with _deadline(session, limits.timeout_s) as is_late:
+            with _deadline(session, limits.timeout_s, look) as is_late:
                 try:
                     answer = work()
                 except FAULTS as error:
@@ -134,20 +137,55 @@ def _in_time(session: SparkSession, limits: Limits, work: Callable[[], Answer]) 
         result = results.get(timeout=limits.timeout_s + _GRACE_S)
     except Empty:
         raise _too_late(limits) from None
+    except KeyboardInterrupt:
+        look.set()
+        with suppress(Empty):
+            results.get(timeout=_GRACE_S)
+        raise
     if isinstance(result, BaseException):
         raise result
     return result
 
 
+def _elsewhere(work: Callable[[], T]) -> T:
+    """Do something with Spark in a thread of its own.
+
+    Ctrl-C then interrupts the wait for it, and not a conversation with Java in the middle of a word, after
+    which the next one would get the rest of this answer.
+    """
+    results: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            results.put((work(), None))
+        except BaseException as error:
+            results.put((None, error))
+
+    threading.Thread(target=run, name="sql-views", daemon=True).start()
+    result, error = results.get()
+    if error is not None:
+        raise error
+    return cast("T", result)
+
+
 @contextmanager
-def _deadline(session: SparkSession, timeout_s: float) -> Iterator[Any]:
-    """Cancel what runs here when the time is over, again and again: a query may be between two jobs."""
+def _deadline(
+    session: SparkSession, timeout_s: float, look: threading.Event
+) -> Iterator[Callable[[], bool]]:
+    """Cancel what runs here when the time is over, again and again: a query may be between two jobs.
+
+    Whoever sets `look` ends the time at once.
+    """
     context, group = session.sparkContext, f"arauto-sql-{next(_groups)}"
     done, late = threading.Event(), threading.Event()
 
     def watch() -> None:
         wait_s = timeout_s
-        while not done.wait(wait_s):
+        while True:
+            look.wait(wait_s)
+            look.clear()
+            if done.is_set():
+                return
             late.set()
             # Spark may have been stopped meanwhile, under a query that nobody waits for any more.
             with suppress(*FAULTS, AttributeError):
@@ -161,6 +199,7 @@ def _deadline(session: SparkSession, timeout_s: float) -> Iterator[Any]:
         yield late.is_set
     finally:
         done.set()
+        look.set()
         watcher.join()
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 

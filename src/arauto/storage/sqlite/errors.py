@@ -42,6 +42,10 @@ def translate(error: BaseException, directory: Path) -> StorageError:
     if isinstance(error, OSError) and error.errno in _BY_ERRNO:
         code, message = _BY_ERRNO[error.errno]
         return StorageError(code, f"{message}: {directory}")
+    if isinstance(error, OSError) and error.strerror:
+        return StorageError(
+            Code.STORAGE_FAILED, f"{error.strerror.lower()}: {error.filename or directory}"
+        )
     return StorageError(Code.STORAGE_FAILED, f"the operation failed ({type(error).__name__})")
 
 

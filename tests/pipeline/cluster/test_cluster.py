@@ -26,8 +26,8 @@ _PACKAGE = "org.apache.spark.deploy"
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[str]:
     """The master's URL, once two workers have reported to it."""
-    home, variables = find_java_home(os.environ, tmp_path)
-    environ = os.environ | variables | {"JAVA_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+    home = find_java_home(os.environ, tmp_path)
+    environ = os.environ | {"JAVA_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
     port, page = free_port(), free_port()
     url = f"spark://127.0.0.1:{port}"
     started = []

@@ -137,7 +137,7 @@ class Channel(Audience):
     async def close(self) -> None:
         """Release everything. Subscribers, if any are left, are simply dropped."""
         self.is_open = False
-        self._depart(stored=is_fully_stored(self.serial.epoch))
+        self._depart(stored=is_fully_stored(self.epoch))
         self._lanes = []
         self.subscribers = {}
         self._covering = {}
@@ -155,8 +155,9 @@ class Channel(Audience):
         self._recent = self._committer = None
 
     def _depart(self, *, stored: bool) -> None:
-        """An epoch is over: have the hub remember that it had messages, and whether the store has them."""
-        place = self.serial
+        """An epoch is over: have the hub remember that it had messages, those on their way to the disk too,
+        and whether the store has them."""
+        place = Serial(self.epoch, self.offset)
         if place.offset:
             self.hub.departed.note(self.name, place, self.ts_ms, self.hub.ts_ms, stored=stored)
 

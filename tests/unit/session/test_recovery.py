@@ -207,6 +207,18 @@ async def test_places_of_refused_messages_do_not_come_again_for_others() -> None
         assert scene.recoveries == {True: 2, False: 0}
 
 
+async def test_a_pattern_is_told_of_what_reached_the_disk_after_its_epoch_had_ended() -> None:
+    """Seen: the epoch was remembered as empty, since what it had was still on its way."""
+    scene = a_scene(rules_of(When.ALL, 0, 0), "room:*")
+    absence: list[Step] = [
+        ("publish", "room:1", 1, False),
+        ("change_rules", rules_of(When.NEVER, 2, 0), "room"),
+        ("post", "room:1", 1, False),
+    ]
+    await play(scene, [([], absence, ANEW)])
+    assert scene.recoveries == {True: 0, False: 1}
+
+
 async def test_live_history_that_begins_while_messages_wait_for_the_disk_hides_nothing() -> None:
     """Seen: it took the places of what was still on its way for places it had been given."""
     scene = a_scene(rules_of(When.ALL, 0, 0), "hall")

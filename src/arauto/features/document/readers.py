@@ -71,8 +71,16 @@ class Readers:
             channel.env.tasks.spawn(self._make(channel, codec))
 
     async def _make(self, channel: "DocumentChannel", codec: Codec) -> None:
-        encodings = channel.env.encodings
         changes: list[DocumentUpdated] = []
+        try:
+            await self._give(channel, codec, changes)
+        finally:
+            self._changes = [each for each in self._changes if each is not changes]
+
+    async def _give(
+        self, channel: "DocumentChannel", codec: Codec, changes: list[DocumentUpdated]
+    ) -> None:
+        encodings = channel.env.encodings
         async with encodings.making:
             taken: asyncio.Future[tuple[int, bytes, list[ReadReply]]]
             taken = asyncio.get_running_loop().create_future()
@@ -92,7 +100,6 @@ class Readers:
         for reply in replies:
             reply(version, EncodedValue(data), changes)
             await asyncio.sleep(0)  # each copies it into a frame of its own
-        self._changes = [each for each in self._changes if each is not changes]
 
     def _take(
         self,

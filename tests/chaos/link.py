@@ -5,7 +5,7 @@ from collections.abc import Callable
 from urllib.parse import quote
 
 import msgspec
-from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
+from picows import WSCloseCode, WSError, WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 
 from arauto.codec.events import ErrorEvent, Event, Ping, Pong, Request, SessionInfo
 from arauto.codec.proto import ProtoCodec
@@ -72,6 +72,11 @@ class Link(WSListener):
             raise LostError(f"closed with {self.close_code}")
         return event
 
+    def tell(self, request: Request) -> None:
+        """Send a request that has no answer."""
+        assert self._transport is not None
+        self._transport.send(WSMsgType.BINARY, _CODEC.encode_request(request))
+
     def pause(self) -> None:
         """Stop reading; the node's data piles up on its way here."""
         assert self._transport is not None
@@ -81,6 +86,12 @@ class Link(WSListener):
         """End the connection without a word."""
         if self._transport is not None:
             self._transport.underlying_transport.abort()
+
+    def say_goodbye(self) -> None:
+        """End the connection as the protocol of WebSockets wants it."""
+        assert self._transport is not None
+        self._transport.send_close(WSCloseCode.OK)
+        self._transport.disconnect()
 
     async def close(self) -> None:
         self.drop()
@@ -147,6 +158,7 @@ async def open_link(
                 lambda: Link(on_event),
                 f"{url}/v1/ws?{query}",
                 extra_headers=[("Sec-WebSocket-Protocol", _CODEC.name)],
+                websocket_handshake_timeout=_TIMEOUT_S,
             )
         except WSError as error:
             raise LostError(str(error)) from error

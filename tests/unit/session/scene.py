@@ -305,6 +305,11 @@ class Scene:
     async def wait(self, seconds: float) -> None:
         await self.desk.advance(seconds, step_s=seconds)
         await self.commit(0)
+        # Nobody here answers pings: who was silent for too long was sent away.
+        if not self.publisher.is_connected():
+            self.publisher = await self.desk.connect(self.hub, credentials=b"ann")
+        if self.client is not None and not self.client.is_connected():
+            self.client = None
 
     async def change_rules(self, rules: Rules, *where: str) -> None:
         """Others for some namespaces ("room") and channels."""

@@ -5,6 +5,7 @@ in a backlog (`backlog.py`) bounded in bytes, which makes room by the policies o
 where it cannot, the connection ends. What waits for all slow readers of a hub is bounded in sum as well.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -65,6 +66,7 @@ class Outbox:
         "closed",
         "format",
         "is_clear",
+        "on_clear",
         "pending",
         "sink",
         "write",
@@ -91,6 +93,8 @@ class Outbox:
         self._backlog: Backlog | None = None
         self.is_clear = True
         """Whether nothing stands between this turn's items and the transport."""
+        self.on_clear: Callable[[], None] | None = None
+        """Called once when it is clear again; set by who has more to send then."""
         self.write = sink.write
         self.closed = False
 
@@ -140,9 +144,14 @@ class Outbox:
         if self.closed:
             return
         self.is_clear = True
-        backlog = self._backlog
-        if backlog is None:
-            return
+        if self._backlog is not None:
+            self._drain(self._backlog)
+        waiting = self.on_clear
+        if self.is_clear and waiting is not None:
+            self.on_clear = None
+            waiting()
+
+    def _drain(self, backlog: Backlog) -> None:
         while len(backlog) and self.is_clear:
             self.write(backlog.take(_DRAIN_BYTES))
         if self._backlog is not backlog:
@@ -161,6 +170,7 @@ class Outbox:
         ignored."""
         self.closed = True
         self.is_clear = False
+        self.on_clear = None
         self.pending = []
         backlog, self._backlog = self._backlog, None
         if backlog is not None:

@@ -18,8 +18,6 @@ __all__ = ["Greeter"]
 #: Names looked at, and bytes sent, before others get their turn.
 _SLICE_LEN = 200
 _SLICE_BYTES = 65_536
-#: How soon to look again at a connection that is still busy with the last slice.
-_BUSY_S = 0.02
 
 
 class Greeter:
@@ -45,10 +43,14 @@ class Greeter:
         session = self._session
         left_len, left_bytes = _SLICE_LEN, _SLICE_BYTES
         while self._owed and not session.has_ended():
-            if left_len <= 0 or left_bytes <= 0 or not session.outbox.is_clear:
+            outbox = session.outbox
+            if left_len <= 0 or left_bytes <= 0 or not outbox.is_clear:
                 self._is_waiting = True
-                wait_s = 0 if session.outbox.is_clear else _BUSY_S
-                session.env.hub.clock.call_later(wait_s, self._go_on)
+                if outbox.is_clear:
+                    session.env.hub.clock.call_later(0, self._go_on)
+                else:
+                    # Not by a timer: nobody is to pay for those who read nothing.
+                    outbox.on_clear = self._go_on
                 return
             left_bytes -= self._send_some(*self._owed[0], left_bytes)
             left_len -= _SLICE_LEN if self._after else 1

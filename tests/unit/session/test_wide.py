@@ -17,6 +17,7 @@ from arauto.hub.environment import HubLimits
 from arauto.limits import LOOSE_PATTERNS_LEN_MAX
 from arauto.model import Identity, When
 from arauto.names import ALL_CHANNELS
+from arauto.session.greeter import Greeter
 from arauto.settings import HubSettings, Quotas, Rules
 from tests.unit.session.desk import Client, Desk, grants, publish
 
@@ -113,6 +114,32 @@ async def test_greetings_wait_for_a_client_that_does_not_read() -> None:
         client.session.outbox.resume()
         await desk.advance(0.1, step_s=0.1)
     assert written > 400 * 10_000, "the rest did not come"
+    await desk.close()
+
+
+async def test_who_is_owed_greetings_and_reads_nothing_costs_nobody_a_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seen: each such client was looked at fifty times a second."""
+    desk = Desk(rules=RETAINING)
+    await fill(desk, 300, b"x" * 1_000)
+    client = await desk.connect()
+    looked = 0
+    go_on = Greeter._go_on
+
+    def counted(self: Greeter) -> None:
+        nonlocal looked
+        looked += 1
+        go_on(self)
+
+    monkeypatch.setattr(Greeter, "_go_on", counted)
+    client.session.outbox.pause()
+    await client.do(SubscribeRequest(id=1, items=(SubscribeItem(channel="room:*"),)))
+    await desk.advance(30)
+    assert looked == 1
+    client.session.outbox.resume()
+    await desk.advance(1, step_s=0.1)
+    assert len(client.payloads()) == 300
     await desk.close()
 
 

@@ -176,8 +176,12 @@ class World:
     # --- looking on --------------------------------------------------------------------------------
 
     def rules_started(self) -> bool:
-        """Whether the rules know where they began; what comes later is theirs."""
-        return all((checkpoint / "offsets" / "0").exists() for checkpoint in self._checkpoints())
+        """Whether the rules know where they began; what comes later is theirs.
+
+        Old batches are deleted, so the first one of one query may have gone before another query begins.
+        """
+        begun = (checkpoint / "offsets" for checkpoint in self._checkpoints())
+        return all(any(each.glob("[0-9]*")) for each in begun)
 
     def rules_watermark_ms(self) -> int:
         """How far time has come for the rules, in their last finished batch: all before that is decided and

@@ -5,6 +5,7 @@ they make up. The rate is the hub's `sessionMessagesPerS`, and requests cost wha
 (`cost.py`).
 """
 
+from collections import OrderedDict
 from math import ceil
 
 from arauto.errors import ArautoError
@@ -39,7 +40,7 @@ class Callers:
     __slots__ = ("_buckets", "_len_max", "evicted")
 
     def __init__(self, len_max: int = 10_000) -> None:
-        self._buckets: dict[CallerKey, tuple[TokenBucket, float]] = {}
+        self._buckets: OrderedDict[CallerKey, tuple[TokenBucket, float]] = OrderedDict()
         """With the time of the last request; the longest silent first."""
         self._len_max = len_max
         self.evicted = 0

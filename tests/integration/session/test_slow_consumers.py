@@ -94,7 +94,8 @@ async def start(start_node: StartNode, policy: SlowPolicy) -> RunningNode:
         connection={"port": 0, "ws": {"sendBufferBytes": BUFFER_BYTES}},
         channel={"historyPageSize": 1_000},
         hub={
-            "defaults": {"defaultPublic": True},
+            # Its publisher sends more in a second than a session may.
+            "defaults": {"defaultPublic": True, "quotas": {"sessionMessagesPerS": 0}},
             "defaultRules": {
                 "clientPublish": True,
                 "liveHistoryLen": COUNT,

@@ -229,7 +229,11 @@ async def test_a_stream_that_is_not_read_is_bounded_and_then_cut(start_node: Sta
     node = await start_node(
         connection={"port": 0, "sse": {"sendBufferBytes": 100_000}},
         hub={
-            "defaults": {"defaultPublic": True, "quotas": {"messageBytesMax": 50_000}},
+            "defaults": {
+                "defaultPublic": True,
+                # Its publisher sends more in a second than a session may.
+                "quotas": {"messageBytesMax": 50_000, "sessionMessagesPerS": 0},
+            },
             "defaultRules": {"clientPublish": True, "liveHistoryLen": 0},
         },
     )

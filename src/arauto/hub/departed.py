@@ -44,14 +44,18 @@ class Departed:
         return len(self._lives)
 
     def note(self, channel: str, last: Serial, ts_ms: int, now_ms: int, *, stored: bool) -> None:
-        """An epoch of a channel ended at `last`, published at `ts_ms`."""
-        before = self._lives.pop(channel, None) or Life(0, last)
-        self._lives[channel] = Life(
-            closed_ms=now_ms,
-            last=before.last if stored else last,
-            unstored_ms=before.unstored_ms if stored else ts_ms,
-            stored_ms=ts_ms if stored else before.stored_ms,
-        )
+        """An epoch of a channel ended at `last`, published at `ts_ms`. Epochs are not always told in their
+        order: what is known of a later one stays."""
+        life = self._lives.pop(channel, None) or Life(0, last)
+        if stored:
+            later = msgspec.structs.replace(life, stored_ms=max(ts_ms, life.stored_ms))
+        elif last >= life.last:
+            later = msgspec.structs.replace(
+                life, last=last, unstored_ms=max(ts_ms, life.unstored_ms)
+            )
+        else:
+            later = life
+        self._lives[channel] = msgspec.structs.replace(later, closed_ms=now_ms)
         if len(self._lives) > _LIVES_MAX:
             _, oldest = self._lives.popitem(last=False)
             self.floor_ms = max(self.floor_ms, oldest.closed_ms)

@@ -181,6 +181,39 @@ async def test_retained_messages_are_kept_from_those_they_were_kept_from_and_fro
     await desk.close()
 
 
+@pytest.mark.parametrize("store", [When.MARKED, When.ALL])
+@pytest.mark.parametrize("pattern", ["room:*", "/room"])
+async def test_a_pattern_is_told_of_what_was_not_stored_also_after_its_channel_opened_again(
+    pattern: str, store: When
+) -> None:
+    """Seen: a channel that opened with older messages in the store made the hub forget that others, which
+    the store never had, were lost with its closing."""
+    channel = pattern.replace("*", "1") if "*" in pattern else "/room/1"
+    stored = Rules(store=When.ALL, client_publish=True, retain=When.NEVER, idempotency_s=0)
+    desk = Desk(rules=stored, hub_limits=HubLimits(channel_close_s=2))
+    publisher = await desk.connect()
+    await publisher.do(publish(channel, b"old"))
+    unstored = msgspec.structs.replace(stored, store=When.MARKED)
+    await desk.set("rules", "shop", "now", unstored)
+    await desk.set("hub", "shop", "", HubSettings(default_public=True, default_rules="now"))
+    await desk.advance(5)
+    client = await desk.connect()
+    [began] = (await client.subscribe(pattern)).results
+    await client.drop()
+    await publisher.do(publish(channel, b"m1", b"m2"))
+    await desk.advance(5)
+    later = msgspec.structs.replace(unstored, store=store, message_ttl_s=299)
+    await desk.set("rules", "shop", "now", later)
+    await publisher.do(publish(channel, b"m3"))
+    back = await desk.connect()
+    item = SubscribeItem(channel=pattern, positions=began.positions)
+    request = SubscribeRequest(id=1, items=(item,))
+    [result] = (await back.ask(request, SubscribeReply)).results
+    assert not result.recovered
+    assert channel in result.unrecovered
+    await desk.close()
+
+
 async def test_patterns_that_begin_with_a_wildcard_are_bounded_per_hub() -> None:
     desk = Desk()
     clients = [await desk.connect() for _ in range(2)]

@@ -15,17 +15,26 @@ from arauto.names import check_channel
 if TYPE_CHECKING:
     from arauto.session.session import Session
 
-__all__ = ["open_readable", "open_writable", "readable", "withdrawn", "writable"]
+__all__ = ["check_readable", "open_readable", "open_writable", "readable", "withdrawn", "writable"]
 
 
 def readable(session: "Session", name: str) -> Channel | None:
     """The channel, if the session may subscribe to it; None if it must be opened first."""
     check_channel(name)
+    check_readable(session, name)
+    return session.hub.channel(name)
+
+
+def check_readable(session: "Session", name: str) -> None:
+    """Ask again after a wait whether the session may read a channel.
+
+    Raises:
+        ArautoError: if not.
+    """
     state = session.hub.state
     refusal = subscribe_refusal(session, name, state.resolve_rules(name), state.settings)
     if refusal is not None:
         raise refusal
-    return session.hub.channel(name)
 
 
 def writable(session: "Session", name: str) -> Channel | None:

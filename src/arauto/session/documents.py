@@ -17,7 +17,7 @@ from arauto.codec.events import (
 from arauto.errors import ArautoError, Code
 from arauto.features.document.channel import DocumentChannel
 from arauto.hub.channel import Channel
-from arauto.session.access import open_readable, open_writable, readable, writable
+from arauto.session.access import check_readable, open_readable, open_writable, readable, writable
 from arauto.session.cost import bytes_cost, charge, document_cost
 
 if TYPE_CHECKING:
@@ -43,6 +43,12 @@ async def _get_later(session: "Session", request: DocumentGetRequest) -> None:
 def _get(session: "Session", channel: Channel, request: DocumentGetRequest) -> None:
     def reply(version: int, value: EncodedValue, changes: Sequence[DocumentUpdated]) -> None:
         if session.has_ended():
+            return
+        try:
+            # It may have waited for changes and for other readers: what it gets was written since.
+            check_readable(session, request.channel)
+        except ArautoError as refusal:
+            session.refuse(refusal, request.id, request)
             return
         session.send(
             DocumentGetReply(id=request.id, channel=request.channel, version=version, value=value)

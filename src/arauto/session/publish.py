@@ -25,18 +25,21 @@ _TARGETS_MAX = 4_096
 class _Acks:
     """Collects the outcomes of one request's items and answers when the last one is in."""
 
-    __slots__ = ("_id", "_left", "_results", "_session")
+    __slots__ = ("_id", "_is_refused", "_left", "_results", "_session")
 
     def __init__(self, session: "Session", id: int, count: int) -> None:
         self._session = session
         self._id = id
         self._left = count
         self._results: list[AckItem | None] = [None] * count
+        self._is_refused = False
+        """Whether any of them was refused, which counts once."""
 
     def slot(self, index: int, channel: str) -> PublishReply:
         def reply(serial: Serial | None, duplicate: bool, error: ArautoError | None) -> None:
             if error is not None:
-                self._session.note_refusal(error, "publish", channel)
+                counts, self._is_refused = not self._is_refused, True
+                self._session.note_refusal(error, "publish", channel, counts=counts)
             self._results[index] = AckItem(
                 serial=serial, duplicate=duplicate, error=ErrorEvent.of(error) if error else None
             )
@@ -51,6 +54,7 @@ class _Acks:
 def handle_publish(session: "Session", request: PublishRequest) -> Coroutine[Any, Any, None] | None:
     items = request.items
     acks = _Acks(session, request.id, len(items)) if request.id else None
+    refused_len = 0
     for index, item in enumerate(items):
         reply = acks.slot(index, item.channel) if acks is not None else None
         try:
@@ -59,7 +63,8 @@ def handle_publish(session: "Session", request: PublishRequest) -> Coroutine[Any
                 return _publish_rest(session, items, index, acks)
             _publish(session, channel, item, reply)
         except ArautoError as error:
-            _refuse(session, error, item.channel, reply)
+            _refuse(session, error, item.channel, reply, counts=not refused_len)
+            refused_len += 1
             if session.has_ended():
                 break  # one refusal too many: what else it asked for is no more work
     return None
@@ -69,6 +74,7 @@ async def _publish_rest(
     session: "Session", items: tuple[PublishItem, ...], start: int, acks: _Acks | None
 ) -> None:
     """The rest of a request whose next channel has to be opened first."""
+    refused_len = 0
     for index in range(start, len(items)):
         item = items[index]
         reply = acks.slot(index, item.channel) if acks is not None else None
@@ -78,7 +84,8 @@ async def _publish_rest(
             channel = _target(session, item.channel) or await open_writable(session, item.channel)
             _publish(session, channel, item, reply)
         except ArautoError as error:
-            _refuse(session, error, item.channel, reply)
+            _refuse(session, error, item.channel, reply, counts=not refused_len)
+            refused_len += 1
             if session.has_ended():
                 return
 
@@ -121,10 +128,15 @@ def _publish(
 
 
 def _refuse(
-    session: "Session", error: ArautoError, channel: str, reply: PublishReply | None
+    session: "Session",
+    error: ArautoError,
+    channel: str,
+    reply: PublishReply | None,
+    *,
+    counts: bool,
 ) -> None:
     if reply is not None:
         reply(None, False, error)
         return
     session.send(ErrorEvent.of(error, 0))
-    session.note_refusal(error, "publish", channel)
+    session.note_refusal(error, "publish", channel, counts=counts)

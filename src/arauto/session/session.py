@@ -373,15 +373,20 @@ class Session:
         name = type(request).__name__.removesuffix("Request").lower() if request else ""
         self.note_refusal(error, name, getattr(request, "channel", ""))
 
-    def note_refusal(self, error: ArautoError, request: str, channel: str = "") -> None:
+    def note_refusal(
+        self, error: ArautoError, request: str, channel: str = "", *, counts: bool = True
+    ) -> None:
         """A request, or its part for a channel, was refused, whatever way the client was told. A client
-        that only produces errors is disconnected.
+        whose requests only produce errors is disconnected; however many parts of one are refused, it
+        `counts` once.
         """
         connection = self.connection
         asker = Asker(self.id, self.user, connection.transport, connection.address)
         self.hub.refusals.note(error, asker, request=request, channel=channel)
         if error.code in _NOT_THE_CLIENTS_DOING or error.code >= Code.STORAGE_FAILED:
             return  # nobody is sent away for good over a full disk, or for being newer than the node
+        if not counts:
+            return
         self.errors += 1
         limit = self.env.limits.errors_max
         if limit and self.errors > limit:

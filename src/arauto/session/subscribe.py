@@ -258,9 +258,11 @@ def subscribe_now(
     results: list[SubscribeResult] = []
     welcomes: list[_Welcome] = []
     replays = _Replays(session, plans)
+    refused_len = 0
     for plan in plans:
         if plan.error is not None:
-            results.append(_refused(session, plan, plan.error))
+            results.append(_refused(session, plan, plan.error, counts=not refused_len))
+            refused_len += 1
             continue
         try:
             if plan.is_joined:
@@ -271,12 +273,15 @@ def subscribe_now(
                 results.append(join(session, plan, welcomes, replays))
             session.errors = 0
         except ArautoError as error:
-            results.append(_refused(session, plan, error))
+            results.append(_refused(session, plan, error, counts=not refused_len))
+            refused_len += 1
     return tuple(results), welcomes
 
 
-def _refused(session: "Session", plan: Plan, error: ArautoError) -> SubscribeResult:
-    session.note_refusal(error, "subscribe", plan.item.channel)
+def _refused(
+    session: "Session", plan: Plan, error: ArautoError, *, counts: bool
+) -> SubscribeResult:
+    session.note_refusal(error, "subscribe", plan.item.channel, counts=counts)
     return SubscribeResult(channel=plan.item.channel, error=ErrorEvent.of(error))
 
 

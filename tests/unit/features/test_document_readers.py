@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from arauto.codec.events import (
@@ -19,7 +20,7 @@ from arauto.codec.events import (
 from arauto.errors import Code
 from arauto.hub.encodings import Encodings
 from arauto.hub.environment import HubLimits
-from arauto.settings import HubSettings, Quotas
+from arauto.settings import HubSettings, NamespaceSettings, Quotas, Rules
 from tests.unit.session.desk import Client, Desk
 
 FREE = HubSettings(default_public=True, quotas=Quotas(session_messages_per_s=0))
@@ -144,3 +145,22 @@ def test_what_is_kept_is_bounded_and_the_least_used_goes(again: str) -> None:
     assert kept.find("c", "proto") is None
     kept.drop("c")
     assert kept.size_bytes == 100
+
+
+async def test_who_lost_the_right_to_read_while_it_waited_is_refused() -> None:
+    """Seen: who had asked before a channel became private was given what was written after that."""
+    desk = Desk(settings=FREE)
+    client, stranger = await desk.connect(), await desk.connect()
+    await put(client, ROWS)
+    async with encodings(desk).making:
+        stranger.send(GET)
+        closed, of_documents = Rules(public=False), NamespaceSettings(rules="closed")
+        settings = desk.storage.settings
+        await settings.put("rules", "shop", "closed", msgspec.json.encode(closed))
+        await settings.put("namespace", "shop", "doc", msgspec.json.encode(of_documents))
+        await desk.directory.refresh("shop")
+    await desk.settle()
+    told = stranger.take(ErrorEvent, lambda error: error.id == GET.id)
+    assert told.code == Code.SUBSCRIBE_DENIED
+    assert not stranger.take_all(DocumentGetReply)
+    await desk.close()

@@ -307,6 +307,7 @@ class Scene:
         await self.commit(0)
         # Nobody here answers pings: who was silent for too long was sent away.
         if not self.publisher.is_connected():
+            self.notes.is_away = False  # else its hub, if it has closed, could not open
             self.publisher = await self.desk.connect(self.hub, credentials=b"ann")
         if self.client is not None and not self.client.is_connected():
             self.client = None

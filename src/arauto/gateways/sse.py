@@ -259,7 +259,8 @@ class SseGateway:
             await admit_caller(env, name, "", connection.address, cost)
         hub, identity = await enter(env, name, id, token, connection.address)
         if identity is not None:
-            key = caller_key(name, identity.user, connection.address)
+            is_set_up = hub.state.is_set_up
+            key = caller_key(name, identity.user, connection.address, is_set_up=is_set_up)
             env.callers.admit(key, hub.quotas, env.hub.clock.monotonic_s(), cost)
         session = Session(env, hub, connection, self._format, id=id)
         connection.session = session

@@ -141,7 +141,7 @@ class Directory:
                 field="hub",
             )
         settings = self.made_on_use.settings(name, self._defaults)
-        return HubState(settings, {}, {}, {}, self._builtin_rules)
+        return HubState(settings, {}, {}, {}, self._builtin_rules, is_set_up=False)
 
     async def read_state(self, name: str) -> HubState | None:
         """A hub's settings as stored; None if it was never set up explicitly."""

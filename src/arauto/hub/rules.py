@@ -22,7 +22,7 @@ class HubState:
     so that deleting rules falls back to the next level instead of opening or breaking channels.
     """
 
-    __slots__ = ("_builtin", "_memo", "channels", "namespaces", "rules", "settings")
+    __slots__ = ("_builtin", "_memo", "channels", "is_set_up", "namespaces", "rules", "settings")
 
     def __init__(
         self,
@@ -31,7 +31,11 @@ class HubState:
         namespaces: dict[str, NamespaceSettings],
         channels: dict[str, ChannelSettings],
         builtin: Rules,
+        *,
+        is_set_up: bool = True,
     ) -> None:
+        self.is_set_up = is_set_up
+        """Whether an administrator has set anything; else the hub is whatever name somebody made up."""
         self.settings = settings
         self.rules = rules
         self.namespaces = namespaces
@@ -40,9 +44,10 @@ class HubState:
         self._memo: dict[str, Rules] = {}
 
     def same_as(self, other: "HubState") -> bool:
-        """Whether both hold the same settings."""
+        """Whether both hold the same settings, made by the same hand."""
         return (
-            self.settings == other.settings
+            self.is_set_up == other.is_set_up
+            and self.settings == other.settings
             and self.rules == other.rules
             and self.namespaces == other.namespaces
             and self.channels == other.channels

@@ -1,7 +1,7 @@
 """The rate of those who come without a session: one bucket per caller, in a table with a bound.
 
-A caller is the user of a token, in each hub; or for strangers the address (of IPv6 the network), whatever hub
-they make up. The rate is the hub's `sessionMessagesPerS`, and requests cost what they cost a session
+A caller is the user of a token, in each hub; or for strangers the address (of IPv6 the network): in each hub
+that an administrator has set up, and once for all that are made up on use, whose names cost nothing. The rate is the hub's `sessionMessagesPerS`, and requests cost what they cost a session
 (`cost.py`).
 """
 
@@ -17,7 +17,7 @@ from arauto.settings import Quotas
 __all__ = ["CallerKey", "Callers", "TooFastError", "caller_key"]
 
 CallerKey = tuple[str, str, str]
-"""(hub, user, ""), or of strangers ("", "", network)."""
+"""(hub, user, ""), or of strangers (hub, "", network) where the hub is set up, else ("", "", network)."""
 
 #: After so long a bucket is full again whatever it owed: then it says nothing and is let go.
 _REST_S = 11.0
@@ -29,9 +29,11 @@ class TooFastError(ArautoError):
     retry_after_s: int = 1
 
 
-def caller_key(hub: str, user: str, address: str) -> CallerKey:
+def caller_key(hub: str, user: str, address: str, *, is_set_up: bool) -> CallerKey:
     """Whose bucket a request takes from."""
-    return (hub, user, "") if user else ("", "", network_of(address))
+    if user:
+        return hub, user, ""
+    return (hub if is_set_up else ""), "", network_of(address)
 
 
 class Callers:

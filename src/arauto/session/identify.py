@@ -91,15 +91,16 @@ async def admit_caller(
     Raises:
         ArautoError: as `find_caller`; and TooFastError.
     """
-    quotas = (await env.directory.look(hub)).settings.quotas
+    state = await env.directory.look(hub)
+    quotas, is_set_up = state.settings.quotas, state.is_set_up
     now_s = env.hub.clock.monotonic_s
-    stranger = caller_key(hub, "", address)
+    stranger = caller_key(hub, "", address, is_set_up=is_set_up)
     try:
         caller = await find_caller(env, hub, token, address)
     except ArautoError:
         env.callers.admit(stranger, quotas, now_s(), cost)
         raise
-    key = caller_key(hub, caller.user, address) if caller.identity is not None else stranger
+    key = caller_key(hub, caller.user, address, is_set_up=is_set_up)
     return caller, env.callers.admit(key, quotas, now_s(), cost)
 
 

@@ -3,16 +3,16 @@
 import pytest
 
 from arauto.errors import Code
-from arauto.session.callers import Callers, TooFastError, caller_key
+from arauto.session.callers import CallerKey, Callers, TooFastError, caller_key
 from arauto.settings import Quotas
 
 QUOTAS = Quotas(session_messages_per_s=5)
-ANN = caller_key("shop", "ann", "10.0.0.1")
+ANN = caller_key("shop", "ann", "10.0.0.1", is_set_up=True)
 
 
 def spend(callers: Callers, times: int, *, user: str = "ann", now_s: float = 0.0) -> None:
     for _ in range(times):
-        callers.admit(caller_key("shop", user, "10.0.0.1"), QUOTAS, now_s)
+        callers.admit(caller_key("shop", user, "10.0.0.1", is_set_up=True), QUOTAS, now_s)
 
 
 def test_a_caller_has_its_rate_and_hears_when_to_come_again() -> None:
@@ -28,11 +28,23 @@ def test_a_caller_has_its_rate_and_hears_when_to_come_again() -> None:
     assert caught.value.retry_after_s == 4
 
 
-def test_a_stranger_is_an_address_whatever_hub_it_makes_up() -> None:
-    assert caller_key("a", "", "10.0.0.1") == caller_key("b", "", "10.0.0.1")
-    assert caller_key("a", "", "2001:db8::1") == caller_key("a", "", "2001:db8::2")
-    assert caller_key("a", "", "10.0.0.1") != caller_key("a", "", "10.0.0.2")
-    assert caller_key("a", "ann", "10.0.0.1") == caller_key("a", "ann", "10.0.0.2")
+@pytest.mark.parametrize("is_set_up", [False, True])
+def test_a_stranger_is_an_address_and_a_user_is_not(is_set_up: bool) -> None:
+    def key(user: str, address: str) -> CallerKey:
+        return caller_key("a", user, address, is_set_up=is_set_up)
+
+    assert key("", "2001:db8::1") == key("", "2001:db8::2")
+    assert key("", "10.0.0.1") != key("", "10.0.0.2")
+    assert key("ann", "10.0.0.1") == key("ann", "10.0.0.2")
+
+
+def test_a_stranger_owes_each_hub_that_is_set_up_and_all_that_are_made_up_together() -> None:
+    def key(hub: str, *, is_set_up: bool) -> CallerKey:
+        return caller_key(hub, "", "10.0.0.1", is_set_up=is_set_up)
+
+    assert key("a", is_set_up=False) == key("b", is_set_up=False)
+    assert key("a", is_set_up=True) != key("b", is_set_up=True)
+    assert key("a", is_set_up=True) != key("a", is_set_up=False)
 
 
 def test_the_table_is_bounded_and_the_longest_silent_is_forgotten() -> None:

@@ -197,6 +197,10 @@ class GuardedHttp(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
+        if sum(name == b"host" for name, _ in self.headers) > 1:
+            # Which one counts is not for us to guess: whoever stands before us may guess otherwise.
+            self._refuse(400, "a request names one host")
+            raise httptools.HttpParserError("more than one host")
         for name, value in self.headers:
             if name == b"content-length" and not self._fits(value):
                 self._refuse(413, "the request's body is too large")
@@ -341,10 +345,16 @@ _PHRASES = {
 
 
 def response(
-    status: int, reason: str, *, code: int = 0, retry_after_s: int = 0, headers: bytes = b""
+    status: int,
+    reason: str,
+    *,
+    code: int = 0,
+    field: str = "",
+    retry_after_s: int = 0,
+    headers: bytes = b"",
 ) -> bytes:
     """A whole plain HTTP response that ends the connection; the body is JSON, as everywhere."""
-    body = b'{"code":%d,"message":"%b"}' % (code, reason.encode())
+    body = b'{"code":%d,"message":"%b","field":"%b"}' % (code, reason.encode(), field.encode())
     extra: Any = headers + (b"Retry-After: %d\r\n" % retry_after_s if retry_after_s else b"")
     return (
         b"HTTP/1.1 %d %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"

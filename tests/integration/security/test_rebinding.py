@@ -108,3 +108,16 @@ async def test_an_open_port_takes_programs_by_any_name_and_no_page_that_only_nam
     assert "connection.allowedHosts" in got[1]
     for own in (f"192.168.1.20:{node.port}", f"127.0.0.1:{node.port}"):
         assert not is_refused(await answer(node, request_lines, own, f"http://{own}"))
+
+
+@REQUESTS
+@pytest.mark.parametrize("first", ["evil.example", "localhost"])
+async def test_a_request_for_two_hosts_is_for_none(
+    node: RunningNode, request_lines: tuple[str, str, str], first: str
+) -> None:
+    line, headers, body = request_lines
+    for second in ("localhost", "evil.example"):
+        two = (line, f"{headers}hOST: {first}\r\n", body)
+        assert (await answer(node, two, second, None))[0] == 400
+    assert "shop" not in node.node.directory.hubs
+    await hold_steady(node)

@@ -4,7 +4,6 @@ application.
 
 from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import parse_qs
 
 import msgspec
 
@@ -13,6 +12,7 @@ from arauto.errors import ArautoError, Code
 from arauto.gateways.correlations import PATH as CORRELATIONS
 from arauto.gateways.correlations import CorrelationDesk, RuleRegistry
 from arauto.gateways.pages import Page, Pages
+from arauto.gateways.query import is_strict, last, read_query
 from arauto.hub.refusals import Asker
 from arauto.session.auth.tokens import bearer_of
 from arauto.session.callers import TooFastError
@@ -27,6 +27,7 @@ __all__ = ["Rest"]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
+_QUERY_LEN_MAX = 10
 _STATUS = {
     Code.ORIGIN_DENIED: 403,
     Code.AUTH_FAILED: 401,
@@ -67,7 +68,7 @@ class Rest:
         cors: list[tuple[bytes, bytes]] = []
         more: list[tuple[bytes, bytes]] = []
         try:
-            query = _query(scope)
+            query = read_query(scope["query_string"], _QUERY_LEN_MAX)
             cors = await self._check_origin(scope, headers, query)
             status, body = await self._route(scope, headers, query, receive)
         except ArautoError as error:
@@ -104,7 +105,7 @@ class Rest:
                 return 204, b""
             return await self._correlations.answer(
                 method,
-                query.get("hub", [""])[-1],
+                last(query, "hub"),
                 path.removeprefix(CORRELATIONS),
                 bearer_of(headers.get(b"authorization", "")),
                 await _body(receive) if method == "PUT" else b"",
@@ -120,15 +121,14 @@ class Rest:
         receive: Receive,
     ) -> bytes:
         # All of it before the hub is asked for: what is bad or not allowed must not make one.
-        env, name, address = self._env, query.get("hub", [""])[-1], _address(scope)
+        env, name, address = self._env, last(query, "hub"), _address(scope)
         token = bearer_of(headers.get(b"authorization", ""))
         caller, bucket = await admit_caller(env, name, token, address)
         body = await _body(receive)
         # Before the work it stands for; whoever owes more than there was is refused next time.
         bucket.owe(bytes_cost(len(body)))
         unknown = Unknown()
-        is_strict = query.get("strict", [""])[-1] == "true"
-        items = read_messages(body, unknown, is_strict=is_strict)
+        items = read_messages(body, unknown, is_strict=is_strict(query))
         bucket.owe(items_cost(len(items)) - 1)
         asker = Asker(user=caller.user, transport="http", address=address)
         outcomes = None
@@ -150,7 +150,7 @@ class Rest:
     ) -> list[tuple[bytes, bytes]]:
         origin = headers.get(b"origin")
         secure = scope["scheme"] == "https"
-        hub = query.get("hub", [""])[-1]
+        hub = last(query, "hub")
         page = Page(origin, headers.get(b"host"), secure=secure, hub=hub)
         await self._pages.check(page)
         if origin is None:
@@ -161,13 +161,6 @@ class Rest:
             (b"access-control-allow-methods", b"GET, PUT, POST, DELETE"),
             (b"vary", b"Origin"),
         ]
-
-
-def _query(scope: dict[str, Any]) -> dict[str, list[str]]:
-    try:
-        return parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10)
-    except ValueError:
-        raise ArautoError(Code.BAD_FIELD, "the query has too many fields", field="query") from None
 
 
 def _address(scope: dict[str, Any]) -> str:

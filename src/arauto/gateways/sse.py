@@ -7,7 +7,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import parse_qs
 
 import msgspec
 
@@ -15,6 +14,7 @@ from arauto.codec.events import ErrorEvent, SubscribeItem, SubscribeRequest
 from arauto.codec.sse import KEEPALIVE, StreamPositions, parse_last_event_id
 from arauto.errors import ArautoError, Code
 from arauto.gateways.pages import Page, Pages
+from arauto.gateways.query import last, read_query
 from arauto.hub.fanout import Format
 from arauto.hub.refusals import Asker
 from arauto.model import Serial
@@ -212,14 +212,7 @@ class SseGateway:
     def _query(self, scope: dict[str, Any]) -> dict[str, list[str]]:
         if scope["method"] not in ("GET", "OPTIONS"):
             raise ArautoError(Code.BAD_FIELD, "use GET here", field="method")
-        try:
-            return parse_qs(
-                scope["query_string"].decode("latin-1"), max_num_fields=self._channels_max + 10
-            )
-        except ValueError:
-            raise ArautoError(
-                Code.BAD_FIELD, "the query has too many fields", field="query"
-            ) from None
+        return read_query(scope["query_string"], self._channels_max + 10)
 
     async def _check_origin(
         self, scope: dict[str, Any], headers: dict[bytes, str], query: dict[str, list[str]]
@@ -227,7 +220,7 @@ class SseGateway:
         """The CORS headers of an allowed page; raises for others."""
         origin = headers.get(b"origin")
         secure = scope["scheme"] == "https"
-        hub = query.get("hub", [""])[-1]
+        hub = last(query, "hub")
         page = Page(origin, headers.get(b"host"), secure=secure, hub=hub)
         await self._pages.check(page)
         if origin is None:
@@ -241,18 +234,18 @@ class SseGateway:
     async def _open(
         self, connection: _SseConnection, headers: dict[bytes, str], query: dict[str, list[str]]
     ) -> Session:
-        channels = query.get("channel", [])
+        channels = [name for name in query.get("channel", ()) if name]
         if not 0 < len(channels) <= self._channels_max:
             raise ArautoError(
                 Code.BAD_FIELD,
                 f"name 1 to {self._channels_max} channels in the URL",
                 field="channel",
             )
-        last_id = headers.get(b"last-event-id") or query.get("lastEventId", [""])[-1]
+        last_id = headers.get(b"last-event-id") or last(query, "lastEventId")
         positions = parse_last_event_id(last_id) if last_id else None
         connection.positions = StreamPositions(positions or {})
-        env, name = self._env, query.get("hub", [""])[-1]
-        token = bearer_of(headers.get(b"authorization", "")) or query.get("token", [""])[-1]
+        env, name = self._env, last(query, "hub")
+        token = bearer_of(headers.get(b"authorization", "")) or last(query, "token")
         id = new_id(env)
         cost = items_cost(len(channels))
         if not token:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import structlog
 from picows import WSMsgType
@@ -12,6 +12,7 @@ from arauto.errors import ArautoError, Code
 from arauto.gateways.framing import BINARY, TEXT, FramedConnection, take_over
 from arauto.gateways.guard import Upgrade, response
 from arauto.gateways.pages import Page, Pages
+from arauto.gateways.query import is_strict, last, read_query
 from arauto.hub.fanout import Format
 from arauto.hub.hub import Hub
 from arauto.hub.refusals import Asker
@@ -25,6 +26,7 @@ __all__ = ["WebSocketConnection", "WebSocketGateway"]
 
 _log = structlog.get_logger("arauto.gateways")
 
+_QUERY_LEN_MAX = 20
 _KEY = re.compile(rb"[A-Za-z0-9+/]{22}==\Z")
 
 
@@ -71,10 +73,11 @@ class WebSocketGateway:
         if target.path != "/v1/ws":
             return response(404, "WebSocket lives at /v1/ws", code=int(Code.HANDSHAKE_REFUSED))
         try:
-            query = parse_qs(target.query, max_num_fields=20)
-        except ValueError:
-            return response(400, "the query has too many fields", code=int(Code.BAD_FIELD))
-        hub = query.get("hub", [""])[-1]
+            query = read_query(target.query.encode("latin-1"), _QUERY_LEN_MAX)
+            is_strict(query)
+        except ArautoError as error:
+            return self._deny(request, error, 400)
+        hub = last(query, "hub")
         headers = dict(request.headers)
         if headers.get(b"sec-websocket-version") != b"13":
             return _old_version()
@@ -118,28 +121,27 @@ class WebSocketGateway:
             request.transport.write(refusal)
             request.transport.close()
 
-    def _deny(self, request: Upgrade, error: ArautoError) -> bytes:
+    def _deny(self, request: Upgrade, error: ArautoError, status: int = 403) -> bytes:
         asker = Asker(transport="websocket", address=request.address)
         self.env.refusals.note(error, asker, request="connect")
-        return response(403, error.told, code=int(error.code))
+        return response(status, error.told, code=int(error.code), field=error.field)
 
     def _accept(
         self, request: Upgrade, query: dict[str, list[str]], headers: dict[bytes, bytes]
     ) -> bytes | None:
-        hub = query.get("hub", [""])[-1]
+        hub = last(query, "hub")
         offer = headers.get(b"sec-websocket-protocol", b"").decode("latin-1")
         offered = [name.strip() for name in offer.split(",") if name.strip()]
         chosen = next((name for name in offered if name in self._formats), "")
         if offered and not chosen:
             known = " or ".join(self._formats)
             return response(400, f"offer the subprotocol {known}", code=int(Code.HANDSHAKE_REFUSED))
-        token = query.get("token", [""])[-1] or bearer_of(
+        token = last(query, "token") or bearer_of(
             headers.get(b"authorization", b"").decode("latin-1")
         )
         format = self._formats[chosen] if chosen else self._default
-        is_strict = query.get("strict", [""])[-1] == "true"
         connection = WebSocketConnection(
-            self, hub, token, format, request.address, request.leave, is_strict=is_strict
+            self, hub, token, format, request.address, request.leave, is_strict=is_strict(query)
         )
         take_over(
             request,

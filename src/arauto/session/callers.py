@@ -1,8 +1,8 @@
 """The rate of those who come without a session: one bucket per caller, in a table with a bound.
 
 A caller is the user of a token, in each hub; or for strangers the address (of IPv6 the network): in each hub
-that an administrator has set up, and once for all that are made up on use, whose names cost nothing. The rate is the hub's `sessionMessagesPerS`, and requests cost what they cost a session
-(`cost.py`).
+that an administrator has set up, and once for all that are made up on use, whose names cost nothing. The
+rate is the hub's `sessionMessagesPerS`, and requests cost what they cost a session (`cost.py`).
 """
 
 from collections import OrderedDict

@@ -18,6 +18,7 @@ from arauto.errors import Code
 from arauto.session import tolerance
 from tests.integration.admin.conftest import Admin
 from tests.integration.conftest import RunningNode, StartNode
+from tests.integration.security.raw import KEY
 from tests.integration.session.talk import FLAVOURS
 from tests.integration.wire import Wire, connect
 
@@ -122,6 +123,44 @@ async def test_publishing_over_http_is_held_to_the_same_rule(node: RunningNode) 
             assert (refused.status_code, refused.json()["field"]) == (400, "messages[0]")
             assert said in refused.json()["message"]
     assert ignored(node) == 1
+
+
+@pytest.mark.parametrize("value", ["", "xx", "TRUE"])
+async def test_strict_in_other_words_is_refused_and_not_taken_for_no(
+    node: RunningNode, value: str
+) -> None:
+    upgrade = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": KEY,
+    }
+    async with httpx.AsyncClient(base_url=node.http_url, timeout=10) as client:
+        query = f"hub=shop&strict={value}"
+        for refused in (
+            await client.post(f"/v1/publish?{query}", json={"messages": [MESSAGE]}),
+            await client.get(f"/v1/ws?{query}", headers=upgrade),
+        ):
+            told = refused.json()
+            assert (refused.status_code, told["code"], told["field"]) == (400, 1003, "strict")
+    assert node.node.metrics.total().publishes == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "status"), [("1", 400), ("true", 400), ("0", 200), ("false", 200)]
+)
+async def test_strict_is_a_word_or_a_digit(node: RunningNode, value: str, status: int) -> None:
+    body = {"messages": [{**MESSAGE, "priority": 5}]}
+    async with httpx.AsyncClient(base_url=node.http_url, timeout=10) as client:
+        taken = await client.post(f"/v1/publish?hub=shop&strict={value}", json=body)
+    assert taken.status_code == status
+    wire = await connect(node.url, flavour="arauto.v1.json", strict=value)
+    wire.send_raw(newer_publish(wire, proto=b"", json='"priority":5'))
+    if status == 400:
+        await wire.next(ErrorEvent)
+    else:
+        await wire.next(Ack)
+    await wire.close()
 
 
 async def test_the_admin_api_stays_strict(node: RunningNode) -> None:

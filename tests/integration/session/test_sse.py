@@ -277,3 +277,18 @@ async def test_a_stream_is_told_why_it_ends(node: RunningNode) -> None:
         assert (await stream.next("error"))["code"] == Code.FORCED_LOGOUT
         with pytest.raises(ConnectionError):
             await stream.next()
+
+
+@pytest.mark.parametrize("name", ["s:%C3%28", "s:%FF", "%ED%A0%80"])
+async def test_a_name_that_is_not_utf_8_is_refused_and_not_another_name(
+    node: RunningNode, name: str
+) -> None:
+    async with httpx.AsyncClient(base_url=node.http_url, timeout=_TIMEOUT_S) as client:
+        for refused in (
+            await client.get(f"/v1/sse?hub=shop&channel={name}"),
+            await client.post(f"/v1/publish?hub=shop&x={name}", json={"messages": []}),
+        ):
+            told = refused.json()
+            assert (refused.status_code, told["code"]) == (400, Code.BAD_FIELD)
+            assert told["field"] == "query"
+    assert "shop" not in node.node.directory.hubs

@@ -6,12 +6,14 @@ is allowed is what RFC 8264 (PRECIS) allows in its FreeformClass, without its sp
 - visible characters that this version of Unicode assigns: letters, marks, digits, punctuation, symbols;
 - never white space, controls, format characters (directions, zero widths, soft hyphens, tags), surrogates,
   private use, and what is not assigned;
-- nor what is assigned and yet not drawn: fillers, variation selectors, blanks; nor old Hangul jamo;
+- nor what is assigned and yet not drawn: fillers, joiners of old scripts, variation selectors, blanks;
+  nor old Hangul jamo;
 - a joiner (ZWJ, ZWNJ) only between letters where it changes what is drawn: behind a virama, and ZWNJ between
   letters of the Arabic script that would join. This is RFC 5892, appendix A, for that script.
 
-Stricter than PRECIS: a joiner never ends a name, and blank symbols are refused. Characters that look like
-others (Cyrillic and Latin a) and upper and lower case are different, here as there.
+Stricter than PRECIS: a joiner never ends a name, and blank symbols are refused, as are marks of old scripts
+that have no shape. Characters that look like others (Cyrillic and Latin a) and upper and lower case are
+different, here as there.
 
 An older Python knows fewer characters and refuses the newer ones. It never reads a name otherwise than a
 newer one does, since the normal form of what is assigned never changes.
@@ -22,11 +24,12 @@ import unicodedata
 
 __all__ = ["hidden_in"]
 
-#: Printable to Python, and yet nothing shows: what Unicode calls default-ignorable, and three blank symbols;
+#: Printable to Python, and yet nothing shows: what Unicode calls default-ignorable; blank symbols; and of
+#: old scripts the filler (Khitan) and the joiners (Tifinagh, Brahmi) that are no part of a letter;
 #: then the jamo that normal form C left over, as in RFC 8264.
 _NOT_DRAWN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\ufffc"
-    "\U0001d159\U000e0000-\U000e0fff"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u2d7f\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\ufffc"
+    "\U0001107f\U00013441\U00013442\U00016fe4\U0001d159\U000e0000-\U000e0fff"
     "\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]"
 )
 _JOINERS = re.compile("[\u200c\u200d]")

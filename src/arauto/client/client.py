@@ -17,7 +17,7 @@ from arauto.client.failures import (
 )
 from arauto.client.history import History, to_ms
 from arauto.client.options import CredentialsSource, Target, TokenSource, Tuning
-from arauto.client.positions import Positions
+from arauto.client.positions import Positions, check_place, check_places
 from arauto.client.proof import Proof, check_token
 from arauto.client.received import SubscriptionEvent
 from arauto.client.session import OnState, Session
@@ -40,7 +40,7 @@ from arauto.errors import ArautoError, Code
 from arauto.grants import GrantSet
 from arauto.limits import HISTORY_PAGE_LEN_MAX
 from arauto.model import Direction, Grants, Identity, Serial
-from arauto.names import check_channel, check_pattern, is_pattern, is_topic
+from arauto.names import check_channel, check_pattern
 
 __all__ = ["Client", "Flavour"]
 
@@ -235,7 +235,8 @@ class Client:
 
         Args:
             channel: what to subscribe to. A client subscribes to each name once.
-            since: continue after this place (for patterns and topics: the place per channel).
+            since: continue after this place (for patterns and topics: a dict of places by
+                channel, with the one under `*` from `SubscribeResult.positions`).
             fill_gaps: where messages were lost, fetch them from history and deliver them in place.
             overflow: what happens when messages are not taken fast enough.
             queue_len_max: how many messages wait for the consumer.
@@ -250,15 +251,11 @@ class Client:
         check_pattern(channel)
         if self._is_refused_here(self.may_subscribe, channel):
             raise ArautoError(Code.SUBSCRIBE_DENIED, f"no grant covers {channel}", field="channel")
-        places = {channel: since} if isinstance(since, Serial) else since
-        if isinstance(since, Serial) and (is_pattern(channel) or is_topic(channel)):
-            rule = "patterns and topics continue from a place per channel"
-            raise ArautoError(Code.BAD_FIELD, rule, field="since")
         tuning = self._tuning
         subscription = Subscription(
             session,
             channel,
-            Positions(channel, dict(places) if places is not None else None),
+            Positions(channel, check_places(channel, since)),
             queue_len_max=tuning.queue_len_max if queue_len_max is None else queue_len_max,
             queue_bytes_max=tuning.queue_bytes_max if queue_bytes_max is None else queue_bytes_max,
             overflow=overflow,
@@ -366,8 +363,8 @@ class Client:
         """
         request = HistoryRequest(
             channel=check_channel(channel),
-            since=since,
-            until=until,
+            since=check_place(since, "since"),
+            until=check_place(until, "until"),
             from_ms=to_ms(from_time, "from_time"),
             to_ms=to_ms(to_time, "to_time"),
             direction=direction,

@@ -5,17 +5,21 @@ new, what to ask for when the subscription is made again, and which gaps an answ
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from arauto.codec.events import Gap, SubscribeItem, SubscribeResult
+from arauto.errors import ArautoError, Code
 from arauto.limits import POSITIONS_LEN_MAX
 from arauto.model import Message, Serial
 from arauto.names import ALL_CHANNELS, is_wide
 
-__all__ = ["Positions", "item_bytes", "merge_gaps"]
+__all__ = ["Positions", "check_place", "check_places", "item_bytes", "merge_gaps"]
 
 #: What one place costs on the wire beside the channel's name, generously.
 _PLACE_BYTES = 48
+
+#: Epochs and offsets travel as 64 bits.
+_NUMBER_MAX = 2**64 - 1
 
 
 class Positions:
@@ -117,6 +121,11 @@ class Positions:
         """How many places there are."""
         return len(self._places)
 
+    @property
+    def is_continued(self) -> bool:
+        """Whether there is something to recover from: given by the caller, or by an answer."""
+        return self._asked
+
     def place(self, channel: str) -> Serial | None:
         return self._places.get(channel)
 
@@ -145,6 +154,50 @@ class Positions:
                 forgotten, _ = places.popitem(last=False)
                 self._fresh.pop(forgotten, None)
         places[channel] = serial
+
+
+def check_place(place: object, field: str) -> Serial | None:
+    """The place a caller gave, if it is one.
+
+    Raises:
+        ArautoError: BAD_FIELD.
+    """
+    if place is None:
+        return None
+    if not isinstance(place, Serial):
+        rule = f"must be a Serial(epoch, offset), not {type(place).__name__}"
+        raise ArautoError(Code.BAD_FIELD, rule, field=field)
+    for number in (place.epoch, place.offset):
+        if not isinstance(number, int) or not 0 <= number <= _NUMBER_MAX:
+            rule = "must be a Serial of two integers from 0 to 2**64 - 1"
+            raise ArautoError(Code.BAD_FIELD, rule, field=field)
+    return place
+
+
+def check_places(
+    channel: str, since: Serial | Mapping[str, Serial] | None
+) -> dict[str, Serial] | None:
+    """The places by channel where a subscription to `channel` continues.
+
+    Raises:
+        ArautoError: BAD_FIELD.
+    """
+    if since is None:
+        return None
+    if is_wide(channel):
+        if not isinstance(since, Mapping):
+            rule = "patterns and topics continue from a dict of places, {channel: Serial}"
+            raise ArautoError(Code.BAD_FIELD, rule, field="since")
+    elif not isinstance(since, Mapping):
+        since = {channel: since}
+    places: dict[str, Serial] = {}
+    for name, given in since.items():
+        place = check_place(given, "since")
+        if place is None or not isinstance(name, str):
+            rule = "must name channels and give each a Serial(epoch, offset)"
+            raise ArautoError(Code.BAD_FIELD, rule, field="since")
+        places[name] = place
+    return places
 
 
 def item_bytes(item: SubscribeItem) -> int:

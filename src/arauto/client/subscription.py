@@ -126,7 +126,8 @@ class Subscription:
         """Whether the current connection carries it."""
         self.is_ended = False
         self.recovered: bool | None = None
-        """Whether the last reconnect brought back everything that was missed; None before the first."""
+        """Whether the last reconnect, or the start from `since`, brought back everything that was missed;
+        None before."""
         self.error: ArautoError | None = None
         """Why it ended, if not on request."""
         self.dropped = 0
@@ -234,7 +235,7 @@ class Subscription:
                 return False
             self.end(error)
             return True
-        if self.was_ready:
+        if self.was_ready or self.positions.is_continued:
             self.recovered = result.recovered
         gaps = self.positions.attached(result)
         self.is_attached = True

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from arauto.client import Client, Document, Draft
+from arauto.client import Client, Document, Draft, Serial
 from arauto.codec.events import (
     DocumentChangeRequest,
     DocumentGetReply,
@@ -101,3 +101,40 @@ async def test_an_operation_that_lacks_a_part_is_refused_to_its_caller(
         with pytest.raises(ArautoError) as caught:
             await asyncio.wait_for(document.change([operation]), 5)
     assert (caught.value.code, caught.value.field) == (Code.BAD_OPERATION, field)
+
+
+@pytest.mark.parametrize(
+    ("channel", "since"),
+    [
+        ("c", "343e111b494e0be3:46"),
+        ("c", 46),
+        ("c", ("343e111b494e0be3", 46)),
+        ("c", {"c": "343e111b494e0be3:46"}),
+        ("c", {"c": None}),
+        ("c", {3: Serial(1, 2)}),
+        ("c", Serial("343e111b494e0be3", 46)),  # type: ignore[arg-type]
+        ("c", Serial(1, -1)),
+        ("c", Serial(2**64, 1)),
+        ("c*", Serial(1, 2)),
+        ("c*", "343e111b494e0be3:46"),
+        ("/c", [("c", Serial(1, 2))]),
+    ],
+)
+async def test_a_place_that_is_none_is_refused_where_it_was_given(
+    make: Make, channel: str, since: Any
+) -> None:
+    async with make() as client:
+        with pytest.raises(ArautoError, match=r"Serial|two integers|dict of places") as refused:
+            client.subscribe(channel, since=since)
+        assert (refused.value.code, refused.value.field) == (Code.BAD_FIELD, "since")
+        client.subscribe(channel)  # it is not held against the name
+
+
+@pytest.mark.parametrize("field", ["since", "until"])
+async def test_a_bad_place_in_a_history_is_refused_where_it_was_given(
+    make: Make, field: str
+) -> None:
+    async with make() as client:
+        with pytest.raises(ArautoError) as refused:
+            client.history("c", **{field: "343e111b494e0be3:46"})  # type: ignore[arg-type]
+        assert (refused.value.code, refused.value.field) == (Code.BAD_FIELD, field)

@@ -55,10 +55,11 @@ class Client:
     Args:
         url: `ws://host:port` or `wss://host`.
         hub: the tenant.
-        token: connects authenticated; a string, or an async function that returns a fresh one. A function is
-            asked before each connection and before the authentication expires.
+        token: connects authenticated; a string, or a function, async or not, that returns a fresh one. A
+            function is asked before each connection and before the authentication expires; one that is not
+            async must not block.
         credentials: sent to the hub's auth provider after connecting; bytes, text or anything JSON can
-            hold, or an async function that returns such. Used again before the authentication expires, and
+            hold, or a function that returns such. Used again before the authentication expires, and
             whenever the session cannot be restored.
         flavour: "proto" (binary, smaller and faster) or "json" (readable).
         strict_grants: refuse locally what the grants received at authentication do not cover. Leave it

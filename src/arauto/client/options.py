@@ -10,11 +10,12 @@ from arauto.client.backoff import Backoff
 
 __all__ = ["CredentialsSource", "Target", "TokenSource", "Tuning"]
 
-TokenSource = str | Callable[[], Awaitable[str]]
-"""A token, or how to get a fresh one; a function is asked before each connection and each renewal."""
+TokenSource = str | Callable[[], str | Awaitable[str]]
+"""A token, or how to get a fresh one; a function is asked before each connection and each renewal. One that
+is not async must not block: the client's loop waits for it."""
 
 CredentialsSource = Any
-"""Bytes, text or anything JSON can hold, or an async function that returns such."""
+"""Bytes, text or anything JSON can hold, or a function that returns such, async or not."""
 
 
 class Tuning(msgspec.Struct, frozen=True, kw_only=True):

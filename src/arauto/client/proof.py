@@ -6,6 +6,7 @@ at the same moment share one call. When to ask is decided by `supervisor.py` (ea
 """
 
 import asyncio
+import inspect
 import re
 from functools import partial
 from typing import Any
@@ -29,7 +30,7 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
 class Source:
-    """A value, or an async function that makes fresh ones."""
+    """A value, or a function, async or not, that makes fresh ones."""
 
     __slots__ = ("_asked", "_clock", "_task", "_timeout_s", "_value")
 
@@ -68,7 +69,8 @@ class Source:
     async def _call(self, asked: "asyncio.Future[Any]") -> None:
         timer = self._clock.call_later(self._timeout_s, partial(self._give_up, asked))
         try:
-            _settle(asked, await self._value())
+            answer = self._value()
+            _settle(asked, await answer if inspect.isawaitable(answer) else answer)
         except ArautoError as error:
             _settle(asked, error)
         except Exception as error:

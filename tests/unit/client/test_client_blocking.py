@@ -414,3 +414,17 @@ def test_a_program_that_forgets_to_close_ends_all_the_same(hosted: NodeThread, l
     assert done.returncode == (0 if not last else 3 if "exit" in last else 1), done.stderr
     expected = "ValueError: over" if "raise" in last else ""
     assert done.stderr.strip().splitlines()[-1:] == [expected] * bool(expected), done.stderr
+
+
+@pytest.mark.parametrize("what", ["token", "credentials"])
+def test_a_plain_function_gives_the_token_or_the_credentials(hosted: NodeThread, what: str) -> None:
+    asked: list[str] = []
+
+    def fresh() -> str:
+        asked.append("ana")
+        return "ana"
+
+    options: dict[str, Any] = {what: fresh}
+    with Client(hosted.node.url, hub="shop", **options) as client:
+        assert client.state is State.CONNECTED
+        assert asked == ["ana"]

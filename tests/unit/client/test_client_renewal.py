@@ -648,3 +648,31 @@ async def test_a_token_that_cannot_travel_in_a_header_is_refused_at_once(
     with pytest.raises(ArautoError) as late:
         await make(token=fresh).connect()
     assert (late.value.code, node.all_peers) == (Code.BAD_FIELD, [])
+
+
+@pytest.mark.parametrize("what", ["token", "credentials"])
+async def test_a_plain_function_is_asked_each_time_too(
+    make: Make, node: FakeNode, authority: Authority, clock: LoopClock, what: str
+) -> None:
+    made: list[str] = []
+
+    def fresh() -> str:
+        made.append(f"t{len(made) + 1}")
+        return made[-1]
+
+    async with make(**{what: fresh}) as client:
+        await settle(client)
+        await client.authenticate(fresh)
+    assert made == ["t1", "t2"]
+    assert authority.seen == (["t2"] if what == "token" else ["t1", "t2"])
+
+
+async def test_a_plain_function_that_fails_is_told_as_an_async_one_is(
+    make: Make, node: FakeNode
+) -> None:
+    def fresh() -> str:
+        raise LookupError("no key")
+
+    async with make() as client:
+        with pytest.raises(ArautoError, match=r"function for tokens or credentials failed.*no key"):
+            await client.authenticate(fresh)

@@ -8,8 +8,10 @@ import asyncio
 import importlib.util
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -96,8 +98,15 @@ class Companion:
             async with asyncio.timeout(_STOP_WAIT_S):
                 await process.wait()
         except TimeoutError:
-            process.kill()
+            self.kill()
             await process.wait()
+
+    def kill(self) -> None:
+        """End it at once, with the processes it started: Spark's would finish their batches first."""
+        process = self._process
+        if process is not None and process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # it leads a session, and so a group
 
     def _write_config(self, node: Node, config: Config) -> Path:
         """The node's configuration with what it found out by itself: its port and its token."""

@@ -15,6 +15,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from arauto.cli.console import leave_ctrl_c
 from arauto.cli.demo_pipeline import Companion, can_start
 from arauto.cli.demo_ports import Ports
 from arauto.cli.demo_results import Results
@@ -107,7 +108,7 @@ class Show:
         uvloop.run(self._run(seconds))
 
     async def _run(self, seconds: float) -> None:
-        with stop_signals() as asked:
+        with stop_signals(self._companion.kill if self._companion else None) as asked:
             node = await self._start()
             try:
                 for line in _instructions(node, shops=bool(self._cities)):
@@ -116,7 +117,7 @@ class Show:
                     self._console.print(Text(_WITHOUT_PIPELINE, style="dim"))
                 if seconds:
                     asyncio.get_running_loop().call_later(seconds, asked.set)
-                await run_until_asked(self._play(node), asked)
+                await run_until_asked(self._play(node, asked), asked)
             except ArautoError as error:
                 raise DemoFailedError(f"could not go on: {error.message}") from error
             finally:
@@ -139,7 +140,7 @@ class Show:
         except OSError as error:
             raise DemoFailedError(f"could not start: {explain(error, self._config)}") from error
 
-    async def _play(self, node: Node) -> None:
+    async def _play(self, node: Node, asked: asyncio.Event) -> None:
         url = f"ws://{_HOST}:{node.port.port}"
         clock = node.clock
 
@@ -149,7 +150,7 @@ class Show:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch(make_client("office")))
-                tasks.create_task(self._show(node))
+                tasks.create_task(self._show(node, asked))
                 if self._companion is not None:
                     tasks.create_task(self._companion.run(node, self._config))
                 for number, city in enumerate(self._cities):
@@ -167,7 +168,17 @@ class Show:
                 if not self._results.take(message):
                     self._last.append(message)
 
-    async def _show(self, node: Node) -> None:
+    async def _show(self, node: Node, asked: asyncio.Event) -> None:
+        """Show what goes on; once somebody asked to stop, that it stops, below the last picture."""
+        try:
+            await self._show_on(node)
+        finally:
+            if asked.is_set():
+                leave_ctrl_c()
+                said = "stopping …; Ctrl-C again stops at once"
+                self._console.print(Text(said, style="dim"))
+
+    async def _show_on(self, node: Node) -> None:
         clock = node.clock
         meter = Meter(node.metrics, clock.monotonic_s())
         meter.read(clock.monotonic_s())

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,8 +14,12 @@ EXIT_FORCED = 130
 
 
 @contextmanager
-def stop_signals() -> Iterator[asyncio.Event]:
-    """While open, SIGINT and SIGTERM set the event; one more of them ends the process at once."""
+def stop_signals(on_insist: Callable[[], None] | None = None) -> Iterator[asyncio.Event]:
+    """While open, SIGINT and SIGTERM set the event; one more of them ends the process at once.
+
+    Args:
+        on_insist: called before that end, for what would outlive this process.
+    """
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
 
@@ -23,6 +27,8 @@ def stop_signals() -> Iterator[asyncio.Event]:
         if asked.is_set():
             sys.stderr.write("stopping at once\n")
             sys.stderr.flush()
+            if on_insist is not None:
+                on_insist()
             os._exit(EXIT_FORCED)
         asked.set()
 

@@ -247,3 +247,43 @@ async def test_a_directory_that_another_demo_uses_is_told(run: Run) -> None:
     second = await run(*options)
     assert await second.ended() == 1, second
     assert "could not start: the data directory .arauto-demo is in use" in str(second)
+
+
+#: A pipeline of two processes that finish their batches for ever; they hold a pipe open while they live.
+_STUBBORN = """#!{python}
+import os, signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.alarm(60)
+alive = os.open({pipe!r}, os.O_WRONLY)
+os.fork()
+os.write(alive, b"x")
+while True:
+    signal.pause()
+"""
+
+
+async def test_ctrl_c_is_answered_at_once_and_a_second_one_ends_the_pipeline_too(
+    paste: Run, tmp_path: Path
+) -> None:
+    pipe, program = tmp_path / "alive", tmp_path / "stubborn"
+    os.mkfifo(pipe)
+    program.write_text(_STUBBORN.format(python=sys.executable, pipe=str(pipe)))
+    program.chmod(0o700)
+    line = patched(
+        tmp_path,
+        "import types\nimport arauto.cli.demo_pipeline as pipeline\n"
+        "async def set_no_rules(node): pass\n"
+        "pipeline._set_rules = set_no_rules\n"
+        "pipeline._is_installed = lambda: True\n"
+        f"pipeline.sys = types.SimpleNamespace(executable={str(program)!r})",
+    )
+    demo = await paste(f"{line} demo --port 0 --no-traffic")
+    with await asyncio.to_thread(pipe.open, "rb", buffering=0) as alive:
+        assert await asyncio.to_thread(alive.read, 1) == b"x"
+        assert await asyncio.to_thread(alive.read, 1) == b"x"
+        demo.interrupt()
+        await demo.line("stopping …; Ctrl-C again stops at once")
+        demo.interrupt()
+        assert await demo.ended() == 130, demo
+        async with asyncio.timeout(20):  # else somebody of the pipeline lives
+            assert await asyncio.to_thread(alive.read, 1) == b""

@@ -365,7 +365,7 @@ class Channel(Audience):
         inflight = self._inflight
         assert inflight is not None
         while (refused := inflight.take_refused()) is not None:
-            self._give_back(refused.message)
+            self._give_back(refused)
         self._release()
 
     def _give_back(self, refused: Message) -> None:
@@ -383,7 +383,7 @@ class Channel(Audience):
             self.let_go()
 
     def _settle(self, waiting: Waiting) -> None:
-        if waiting.error is not None or waiting.is_barrier:
+        if waiting.is_barrier:
             return
         message = waiting.message
         self._deliver(message)

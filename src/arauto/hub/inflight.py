@@ -56,10 +56,13 @@ class Inflight:
     is slow, retries come for everything that waits.
     """
 
-    __slots__ = ("_by_serial", "_queue")
+    __slots__ = ("_by_serial", "_passed", "_queue")
 
     def __init__(self) -> None:
         self._queue: deque[Waiting] = deque()
+        self._passed: Message | None = None
+        """The first that was refused since the last that was not: what waits behind it has yet to show
+        whether its place is taken for good."""
         self._by_serial: dict[Serial, Waiting] = {}
         """Those with an idempotency key."""
 
@@ -68,7 +71,8 @@ class Inflight:
 
     @property
     def first(self) -> Message:
-        return self._queue[0].message
+        """What came first after all that was delivered."""
+        return self._passed if self._passed is not None else self._queue[0].message
 
     def add(self, waiting: Waiting) -> None:
         self._queue.append(waiting)
@@ -80,16 +84,24 @@ class Inflight:
         return self._by_serial.get(serial)
 
     def take_ready(self) -> Waiting | None:
-        """The first, if it waits for nothing any more."""
-        if not self._queue or not self._queue[0].ready:
-            return None
-        return self._forget(self._queue.popleft())
+        """The first that was not refused, if it waits for nothing any more."""
+        while self._queue and self._queue[0].ready:
+            waiting = self._forget(self._queue.popleft())
+            if waiting.error is None:
+                self._passed = None
+                return waiting
+            if self._passed is None:
+                self._passed = waiting.message
+        return None
 
-    def take_refused(self) -> Waiting | None:
+    def take_refused(self) -> Message | None:
         """The last, if it was refused: it must not fill the queue while the store is away."""
-        if not self._queue or self._queue[-1].error is None:
-            return None
-        return self._forget(self._queue.pop())
+        if self._queue:
+            if self._queue[-1].error is None:
+                return None
+            return self._forget(self._queue.pop()).message
+        passed, self._passed = self._passed, None
+        return passed
 
     def take_behind(self, barrier: Waiting) -> Waiting | None:
         """The last, if it waits for nothing but the barrier."""

@@ -81,7 +81,8 @@ _NAMES = [
 def test_any_request_in_json_may_have_any_other_field(
     request: Request, more: dict[str, int]
 ) -> None:
-    data = msgspec.json.decode(JSON.encode_request(request))
+    # Raw: a number that is read and written again may come out in other digits.
+    data = msgspec.json.decode(JSON.encode_request(request), type=dict[str, msgspec.Raw])
     more = {
         name: value
         for name, value in more.items()

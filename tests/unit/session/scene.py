@@ -39,6 +39,8 @@ CHANNELS = ("room:1", "room:2", "hall", "/t/1", "/t/1/deep")
 
 #: How long keys are remembered: short, since a channel does not close before.
 IDEMPOTENCY_S = 8
+#: Before every place.
+NOWHERE = Serial(0, 0)
 
 
 def rules_of(store: When, history_len: int, history_s: float, store_s: float = 0) -> Rules:
@@ -85,6 +87,8 @@ class Held:
         self.has: dict[bytes, None] = {}
         self.excused: set[bytes] = set()
         """What it need not have, and may have."""
+        self.lost_upto: dict[str, Serial] = {}
+        """By channel: what came up to here it need not have either; its publisher may hear of it later."""
 
     def item(self) -> SubscribeItem:
         if not self.began:
@@ -126,7 +130,7 @@ class Held:
             }
             self.places.pop(channel, None)
             if channel in now:
-                self.places[channel] = now[channel]
+                self.places[channel] = self.lost_upto[channel] = now[channel]
         self.places.pop(ALL_CHANNELS, None)
         if ALL_CHANNELS in now:
             self.places[ALL_CHANNELS] = now[ALL_CHANNELS]
@@ -458,6 +462,7 @@ class Scene:
                 for post in self.posts.values()
                 if post.serial is not None
                 and held.covers(post.channel)
+                and post.serial > held.lost_upto.get(post.channel, NOWHERE)
                 and not post.kept_from_session
                 and not post.kept_from_user
                 and not post.expires_ms

@@ -394,6 +394,10 @@ class Scene:
             await self.wait(2)  # until what was not noted is tried again
         client = await self.desk.connect(self.hub, credentials=b"" if restored else b"ann")
         results = await self._restore(client) if restored and self.key else {}
+        if restored and not results:
+            # Its state is gone, and with it who it was.
+            await client.drop()
+            client = await self.desk.connect(self.hub, credentials=b"ann")
         asked = [held for held in self.held if held.name not in results]
         # Who asks again and again may be sent again what it has; each answer must be true all the same.
         self.in_order = not (split and len(asked) > 1) and not (asked and results)
@@ -503,7 +507,7 @@ class Walk:
             0 if nth < 0 else times[nth % len(times)] for nth in (self.from_ms, self.to_ms)
         )
         seen: list[Serial] = []
-        for turn in range(len(scene.posts) + 2):
+        for turn in range(len(scene.posts) + sum(self.between) + 2):
             asked = HistoryRequest(
                 id=7,
                 channel=channel,

@@ -12,6 +12,7 @@ import pytest
 
 from arauto.codec.events import DocumentChangeRequest, Operation, operations_of
 from arauto.codec.json import JsonCodec
+from arauto.codec.unknown import Unknown
 from arauto.errors import ArautoError
 from arauto.features.document.patch import Document, apply
 from arauto.features.document.value import clone, equal
@@ -45,7 +46,7 @@ def _operations(patch: list[dict[str, Any]]) -> tuple[Operation, ...]:
     if not patch:
         return ()  # nothing to do is no request
     text = json.dumps({"event": "document_change", "channel": "doc:x", "operations": patch})
-    request = JsonCodec().decode_request(text.encode())
+    request = JsonCodec().decode_known(text.encode(), Unknown())
     assert isinstance(request, DocumentChangeRequest)
     return operations_of(request)
 

@@ -112,7 +112,7 @@ def _system(request: Request[Any, Any, Any]) -> System:
 
 
 def _refuse(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
-    problem, status = _judge(error)
+    problem, status = _judge(request, error)
     _node(request).counters.refuse(int(problem.code))
     headers = error.headers if isinstance(error, HTTPException) else None
     return Response(problem_of(problem), status_code=status, headers=headers)
@@ -129,10 +129,10 @@ def _by(request: Request[Any, Any, Any]) -> str:
     return f"http {address}".rstrip()
 
 
-def _judge(error: Exception) -> tuple[ArautoError, int]:
+def _judge(request: Request[Any, Any, Any], error: Exception) -> tuple[ArautoError, int]:
     if isinstance(error, ArautoError):
         return error, status_of(error)
     if isinstance(error, HTTPException) and error.status_code < 500:
-        return translated(error), error.status_code
+        return translated(error, request.scope.get("route_handler")), error.status_code
     _log.exception("an admin request failed", exc_info=error)
     return ArautoError(Code.SERVER_ERROR, "the node failed to carry out the request"), 500

@@ -19,6 +19,7 @@ __all__ = ["Door"]
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
 _OPEN_PATHS = frozenset({"/healthz", "/openapi.json"})
+_NONE_SENT = "send the admin token as Authorization: Bearer"
 _HEADERS = [
     (b"content-type", b"application/json"),
     (b"cache-control", b"no-store"),
@@ -61,12 +62,10 @@ class Door:
         self._check_origin(headers)
         if path in _OPEN_PATHS:
             return
-        if not admin_token_matches(bearer_of(headers.get(b"authorization", "")), self._token):
-            raise ArautoError(
-                Code.ADMIN_DENIED,
-                "send the admin token as Authorization: Bearer",
-                field="authorization",
-            )
+        token = bearer_of(headers.get(b"authorization", ""))
+        if not admin_token_matches(token, self._token):
+            rule = "this is not the admin token" if token else _NONE_SENT
+            raise ArautoError(Code.ADMIN_DENIED, rule, field="authorization")
         if path != "/" and "" in path[1:].split("/"):
             # Else /v1/hubs//rules would be about a hub called "rules".
             raise ArautoError(Code.NOT_FOUND, "a path has no empty segment", field="path")

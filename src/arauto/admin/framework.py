@@ -18,6 +18,7 @@ from litestar.plugins.core import MsgspecDIPlugin
 
 from arauto.codec.checks import bad_field
 from arauto.codec.json_body import decode_body, field_rule
+from arauto.config.problems import nearest
 from arauto.errors import ArautoError, Code
 
 __all__ = ["LeanLitestar", "StrictRequest", "check_parameters", "translated"]
@@ -92,7 +93,9 @@ async def check_parameters(request: Request[Any, Any, Any]) -> None:
     for name, _ in pairs:
         if name not in known:
             allowed = ", ".join(known) or "no parameters"
-            raise bad_field("query", f"has an unknown parameter; this takes {allowed}")
+            meant = nearest(name, known)
+            hint = f"did you mean {meant}?" if meant else f"this takes {allowed}"
+            raise bad_field("query", f"has an unknown parameter; {hint}")
         if name in seen:
             raise bad_field(name, "must be given once")
         seen.add(name)
@@ -108,15 +111,27 @@ def _query_names(handler: BaseRouteHandler) -> tuple[str, ...]:
     return tuple(found)
 
 
-def translated(error: HTTPException) -> ArautoError:
-    """An error of the framework as one of ours."""
+def _wanted(handler: BaseRouteHandler | None, name: str) -> Any:
+    """The type of a parameter, as far as it is known; the route may call it something else outside."""
+    if handler is None:
+        return None
+    for inside, parameter in handler.parsed_fn_signature.parameters.items():
+        kwarg = parameter.kwarg_definition
+        if name in (inside, getattr(kwarg, "name", None)):
+            return parameter.annotation
+    return None
+
+
+def translated(error: HTTPException, handler: BaseRouteHandler | None = None) -> ArautoError:
+    """An error of the framework as one of ours. `handler` is the route's, which knows the words it takes."""
     if isinstance(error, ValidationException) and isinstance(error.extra, list) and error.extra:
         first = error.extra[0]
         key = str(first.get("key", ""))
         if key == "data":
             return bad_field("body", "is required")
         outside = _WORD_START.sub(lambda found: found[1].upper(), key)
-        return bad_field(outside, field_rule(str(first.get("message", "")))[1])
+        wanted = _wanted(handler, key)
+        return bad_field(outside, field_rule(str(first.get("message", "")), wanted)[1])
     missing = _MISSING.match(error.detail)
     if missing:
         return bad_field(missing[1], "is required")

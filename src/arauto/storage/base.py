@@ -174,7 +174,8 @@ class Journal(Protocol):
         append order) or has failed (the error; then it was not and never will be written). A failure may
         come before the outcome of earlier entries, while nobody can know that.
 
-        Bounded: with too much waiting already the entry is refused with STORAGE_UNAVAILABLE. A refusal
+        Bounded: with too much waiting already the entry is refused, with STORAGE_SHARE_FULL if it is too much
+        of its hub, which may have waiting what it leaves to others, else with STORAGE_UNAVAILABLE. A refusal
         does not wait its turn behind the entries that fill the queue; it comes in the next loop turn.
         An entry that can never be stored (text that is not UTF-8, numbers beyond 63 bits) fails alone.
         """
@@ -286,7 +287,8 @@ class DocumentStore(Protocol):
 
 
 class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much may wait for the disk or the server before new writes are refused."""
+    """How much may wait for the disk or the server before new writes are refused. A hub may have as much
+    waiting as it leaves to all others."""
 
     pending_entries_max: int = 200_000
     """Writes queued or being committed."""
@@ -306,6 +308,8 @@ class StorageCounters:
     """Journal entries and other writes answered with an error after they had been queued."""
     refused: int = 0
     """Journal entries and other writes refused because too much was waiting."""
+    refused_shares: int = 0
+    """Those of them for which there was room, but not in their hub's share."""
     commits: int = 0
     commit_failures: int = 0
     reopened: int = 0

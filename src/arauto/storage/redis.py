@@ -20,8 +20,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from arauto.errors import Code, StorageError
-from arauto.storage.base import KeyValueStore, Pairs, WriteLimits
+from arauto.storage.base import KeyValueStore, Pairs, StorageCounters, WriteLimits
 from arauto.storage.checks import check_text
+from arauto.storage.waiting import Waiting
 
 __all__ = ["open_redis"]
 
@@ -38,10 +39,17 @@ _COMMAND_BYTES = 200
 _GLOB = re.compile(r"([\\*?\[\]^-])")
 
 _Command = tuple[str | bytes | int, ...]
+#: With who waits for the answer, the hub in whose share it waits, and how many bytes it counts there.
+_Pending = tuple[_Command, asyncio.Future[Any], str, int]
 
 
-async def open_redis(url: str, limits: WriteLimits | None = None) -> KeyValueStore:
+async def open_redis(
+    url: str, limits: WriteLimits | None = None, counters: StorageCounters | None = None
+) -> KeyValueStore:
     """Connect to redis://…, rediss://… or unix://… and warn if the server may forget what it confirmed.
+
+    Args:
+        counters: where refusals are counted.
 
     Raises:
         StorageError: STORAGE_UNAVAILABLE, no connection; STORAGE_FAILED, the server is too old.
@@ -54,7 +62,8 @@ async def open_redis(url: str, limits: WriteLimits | None = None) -> KeyValueSto
         decode_responses=False,
         protocol=2,
     )
-    store = _RedisKeyValueStore(client, limits or WriteLimits())
+    waiting = Waiting(limits or WriteLimits(), counters or StorageCounters())
+    store = _RedisKeyValueStore(client, waiting)
     try:
         await _check_server(store)
     except BaseException:
@@ -86,30 +95,28 @@ async def _check_server(store: "_RedisKeyValueStore") -> None:
 class _RedisKeyValueStore:
     """See `KeyValueStore`. Values and lists have names of their own, so they do not see each other."""
 
-    def __init__(self, client: redis.asyncio.Redis, limits: WriteLimits) -> None:
+    def __init__(self, client: redis.asyncio.Redis, waiting: Waiting) -> None:
         self._client = client
-        self._limits = limits
-        self._pending: deque[tuple[_Command, asyncio.Future[Any], int]] = deque()
-        self._pending_count = 0
-        self._pending_bytes = 0
+        self._waiting = waiting
+        self._pending: deque[_Pending] = deque()
         self._wake = asyncio.Event()
         self._closed = False
         self._task = asyncio.create_task(self._work(), name="arauto-redis")
 
     async def get(self, hub: str, key: str) -> bytes | None:
-        value: bytes | None = await self.run(("GET", _name("v", hub, key)))
+        value: bytes | None = await self.run(("GET", _name("v", hub, key)), hub)
         return value
 
     async def put(self, hub: str, key: str, value: bytes, ttl_s: float = 0) -> None:
         expiry = ("PX", max(1, int(ttl_s * 1000))) if ttl_s else ()
-        await self.run(("SET", _name("v", hub, key), value, *expiry))
+        await self.run(("SET", _name("v", hub, key), value, *expiry), hub)
 
     async def take(self, hub: str, key: str) -> bytes | None:
-        value: bytes | None = await self.run(("GETDEL", _name("v", hub, key)))
+        value: bytes | None = await self.run(("GETDEL", _name("v", hub, key)), hub)
         return value
 
     async def delete(self, hub: str, key: str) -> bool:
-        return bool(await self.run(("DEL", _name("v", hub, key), _name("l", hub, key))))
+        return bool(await self.run(("DEL", _name("v", hub, key), _name("l", hub, key)), hub))
 
     async def scan(self, hub: str, prefix: str, limit: int) -> AsyncIterator[Pairs]:
         start = _name("v", hub, "")
@@ -117,14 +124,16 @@ class _RedisKeyValueStore:
         names: set[bytes] = set()
         cursor: bytes | int = 0
         while True:
-            cursor, page = await self.run(("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_COUNT))
+            cursor, page = await self.run(
+                ("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_COUNT), hub
+            )
             names.update(page)
             if int(cursor) == 0:
                 break
         ordered = sorted(names)
         for at in range(0, len(ordered), _PAGE_LEN):
             page = ordered[at : at + _PAGE_LEN]
-            values = await self.run(("MGET", *page))
+            values = await self.run(("MGET", *page), hub)
             found: list[tuple[str, bytes | None]] = [
                 (name.decode().removeprefix(start), value)
                 for name, value in zip(page, values, strict=True)
@@ -136,15 +145,15 @@ class _RedisKeyValueStore:
                 return
 
     async def push(self, hub: str, key: str, value: bytes) -> int:
-        return int(await self.run(("RPUSH", _name("l", hub, key), value)))
+        return int(await self.run(("RPUSH", _name("l", hub, key), value), hub))
 
     async def items(self, hub: str, key: str) -> Sequence[bytes]:
-        items: list[bytes] = await self.run(("LRANGE", _name("l", hub, key), 0, -1))
+        items: list[bytes] = await self.run(("LRANGE", _name("l", hub, key), 0, -1), hub)
         return items
 
     async def drop_first(self, hub: str, key: str, count: int) -> None:
         if count > 0:
-            await self.run(("LTRIM", _name("l", hub, key), count, -1))
+            await self.run(("LTRIM", _name("l", hub, key), count, -1), hub)
 
     async def close(self) -> None:
         self._closed = True
@@ -154,8 +163,11 @@ class _RedisKeyValueStore:
         await asyncio.wait({self._task})
         await self._client.aclose()
 
-    async def run(self, command: _Command) -> Any:
+    async def run(self, command: _Command, hub: str = "") -> Any:
         """Send a command in its turn and return the answer.
+
+        Args:
+            hub: in whose share it waits; "" is the node's own.
 
         Raises:
             StorageError: too much is waiting, the server refused or cannot be reached.
@@ -163,15 +175,11 @@ class _RedisKeyValueStore:
         size_bytes = _COMMAND_BYTES + sum(len(a) for a in command if isinstance(a, str | bytes))
         if self._closed:
             raise StorageError(Code.STORAGE_UNAVAILABLE, "the storage is closed")
-        if (
-            self._pending_count >= self._limits.pending_entries_max
-            or self._pending_bytes + size_bytes > self._limits.pending_bytes_max
-        ):
-            raise StorageError(Code.STORAGE_UNAVAILABLE, "too many writes are waiting; retry later")
-        self._pending_count += 1
-        self._pending_bytes += size_bytes
+        refusal = self._waiting.enter(hub, size_bytes)
+        if refusal is not None:
+            raise refusal
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._pending.append((command, future, size_bytes))
+        self._pending.append((command, future, hub, size_bytes))
         self._wake.set()
         return await future
 
@@ -186,7 +194,7 @@ class _RedisKeyValueStore:
             count = min(len(self._pending), _PIPELINE_MAX)
             batch = [self._pending.popleft() for _ in range(count)]
             try:
-                answers = await self._send([command for command, _, _ in batch])
+                answers = await self._send([command for command, _, _, _ in batch])
             except asyncio.CancelledError:
                 closing = StorageError(Code.STORAGE_UNAVAILABLE, "the storage was closed meanwhile")
                 self._answer(batch + list(self._pending), closing)
@@ -206,12 +214,11 @@ class _RedisKeyValueStore:
 
     def _answer(
         self,
-        batch: list[tuple[_Command, asyncio.Future[Any], int]],
+        batch: list[_Pending],
         answers: list[Any] | StorageError,
     ) -> None:
-        for at, (_, future, size_bytes) in enumerate(batch):
-            self._pending_count -= 1
-            self._pending_bytes -= size_bytes
+        for at, (_, future, hub, size_bytes) in enumerate(batch):
+            self._waiting.leave(hub, 1, size_bytes)
             if future.done():
                 continue  # its caller was cancelled and waits no more
             answer = answers if isinstance(answers, StorageError) else answers[at]

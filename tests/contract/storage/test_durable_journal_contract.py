@@ -71,7 +71,8 @@ async def test_too_many_waiting_entries_are_refused_and_the_others_written(
     storage = await durable_backend.open(limits=limits)
     outcomes: dict[int, StorageError | None] = {}
     for i in range(1, 16):
-        storage.journal.append(message(i), lambda e, i=i: outcomes.update({i: e}))  # type: ignore[misc]
+        heartbeat = JournalEntry(kind=Kind.HEARTBEAT, ts_ms=i)
+        storage.journal.append(heartbeat, lambda e, i=i: outcomes.update({i: e}))  # type: ignore[misc]
     await asyncio.sleep(0)
     assert list(outcomes) == [11, 12, 13, 14, 15], "a refusal does not wait for the disk"
     await storage.journal.flush()
@@ -84,7 +85,7 @@ async def test_too_many_waiting_entries_are_refused_and_the_others_written(
 
 async def test_waiting_bytes_are_bounded_too(durable_backend: Backend) -> None:
     storage = await durable_backend.open(limits=WriteLimits(pending_bytes_max=10_000))
-    big = [message(i, payload=b"x" * 4_000) for i in range(1, 5)]
+    big = [message(i, hub=f"h{i}", payload=b"x" * 4_000) for i in range(1, 5)]
     outcomes: list[StorageError | None] = []
     for entry in big:
         storage.journal.append(entry, outcomes.append)
@@ -92,6 +93,58 @@ async def test_waiting_bytes_are_bounded_too(durable_backend: Backend) -> None:
         await storage.kv.put("h", "k", b"x" * 4_000)
     await storage.journal.flush()
     assert [e.code if e else None for e in outcomes] == [Code.STORAGE_UNAVAILABLE] * 2 + [None] * 2
+    await storage.close()
+
+
+async def test_a_hub_has_no_more_waiting_than_it_leaves_to_others(
+    durable_backend: Backend,
+) -> None:
+    """Of 12 places one hub has 6, and another that comes after it has half of the rest."""
+    storage = await durable_backend.open(limits=WriteLimits(pending_entries_max=12))
+    heard: list[tuple[str, StorageError | None]] = []
+    for hub in ("greedy", "modest"):
+        for i in range(1, 9):
+            entry = message(i, hub=hub)
+            storage.journal.append(entry, lambda e, hub=hub: heard.append((hub, e)))  # type: ignore[misc]
+    await storage.journal.flush()
+    written = [hub for hub, error in heard if error is None]
+    assert written == ["greedy"] * 6 + ["modest"] * 3
+    assert {e.code for _, e in heard if e} == {Code.STORAGE_SHARE_FULL}
+    assert (storage.counters.refused, storage.counters.refused_shares) == (7, 7)
+    assert await append_all(storage.journal, [message(9)] * 6) == [None] * 6, "there is room again"
+    await storage.close()
+
+
+async def test_values_and_messages_of_a_hub_wait_in_the_same_share(
+    durable_backend: Backend,
+) -> None:
+    storage = await durable_backend.open(limits=WriteLimits(pending_bytes_max=10_000))
+    put = asyncio.ensure_future(storage.kv.put("shop", "k", b"x" * 5_000))
+    await asyncio.sleep(0)
+    outcomes: list[StorageError | None] = []
+    storage.journal.append(message(1), outcomes.append)
+    storage.journal.append(message(1, hub="other"), outcomes.append)
+    await storage.journal.flush()
+    await put
+    assert [e.code if e else None for e in outcomes] == [Code.STORAGE_SHARE_FULL, None]
+    await storage.close()
+
+
+async def test_what_administrators_did_is_written_though_their_hub_has_its_share_waiting(
+    durable_backend: Backend,
+) -> None:
+    storage = await durable_backend.open(limits=WriteLimits(pending_entries_max=12))
+    outcomes: dict[Kind, StorageError | None] = {}
+    for i in range(1, 9):
+        storage.journal.append(message(i), lambda e: outcomes.update({Kind.MESSAGE: e}))
+    for kind in (Kind.AUDIT, Kind.COUNTERS, Kind.SESSION_END):
+        entry = JournalEntry(kind=kind, ts_ms=1, hub="shop")
+        storage.journal.append(entry, lambda e, kind=kind: outcomes.update({kind: e}))  # type: ignore[misc]
+    await storage.settings.put("rules", "shop", "r", b"{}")
+    await storage.journal.flush()
+    assert outcomes[Kind.AUDIT] is None
+    assert outcomes[Kind.COUNTERS] is None
+    assert outcomes[Kind.SESSION_END] is not None
     await storage.close()
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from arauto.errors import Code, StorageError
-from arauto.storage.base import KeyValueStore, WriteLimits
+from arauto.storage.base import KeyValueStore, StorageCounters, WriteLimits
 from arauto.storage.redis import open_redis
 from tests.services.redis import RedisServer
 from tests.stored import stored
@@ -76,16 +76,37 @@ async def _pairs(kv: KeyValueStore) -> AsyncIterator[tuple[str, bytes | None]]:
 
 
 async def test_too_many_waiting_commands_are_refused(mortal_server: RedisServer) -> None:
-    kv = await open_redis(mortal_server.url, WriteLimits(pending_entries_max=10))
+    counters = StorageCounters()
+    kv = await open_redis(mortal_server.url, WriteLimits(pending_entries_max=10), counters)
     answers = await asyncio.gather(
-        *(kv.put("h", "k", b"v") for _ in range(30)), return_exceptions=True
+        *(kv.put(f"h{i}", "k", b"v") for i in range(30)), return_exceptions=True
     )
     refused = [answer for answer in answers if isinstance(answer, StorageError)]
     assert len(refused) == 20
     assert {error.code for error in refused} == {Code.STORAGE_UNAVAILABLE}
+    assert (counters.refused, counters.refused_shares) == (20, 0)
     await kv.close()
     with pytest.raises(StorageError, match="closed"):
         await kv.get("h", "k")
+
+
+async def test_a_hub_has_no_more_commands_waiting_than_it_leaves_to_others(
+    mortal_server: RedisServer,
+) -> None:
+    counters = StorageCounters()
+    kv = await open_redis(mortal_server.url, WriteLimits(pending_entries_max=12), counters)
+    for _ in range(2):
+        answers = await asyncio.gather(
+            *(kv.put(hub, f"k{i}", b"v") for hub in ("greedy", "modest") for i in range(8)),
+            return_exceptions=True,
+        )
+        assert [answer is None for answer in answers] == (
+            [True] * 6 + [False] * 2 + [True] * 3 + [False] * 5
+        )
+        refused = [answer for answer in answers if isinstance(answer, StorageError)]
+        assert {error.code for error in refused} == {Code.STORAGE_SHARE_FULL}
+    assert (counters.refused, counters.refused_shares) == (14, 14)
+    await kv.close()
 
 
 async def test_a_durable_server_is_opened_without_a_warning(

@@ -13,6 +13,7 @@ from arauto.codec.events import (
     AuthRequest,
     ErrorEvent,
     Publication,
+    Restored,
     RestoreKey,
     RestoreRequest,
     SessionInfo,
@@ -107,6 +108,41 @@ async def test_a_disconnected_session_is_told_why_and_cannot_be_restored(
     assert refused.code == Code.BAD_RESTORE_KEY
     # The user as such is still welcome.
     await signed_in(node, token)
+
+
+async def test_a_lost_session_is_ended_too_and_no_other(node: RunningNode, admin: Admin) -> None:
+    lost = [await signed_in(node, token_for(node, user)) for user in ("ann", "bob")]
+    for wire, _, _ in lost:
+        await wire.close()
+    while (await admin.ok("GET", f"{HUB}/sessions"))["items"]:
+        pass
+    (_, id, key), (_, other_id, other_key) = lost
+    await admin.ok("DELETE", f"{HUB}/sessions/{id}")
+    back = await connect(node.url)
+    refused = await back.ask(RestoreRequest(id=2, key=key), ErrorEvent)
+    assert refused.code == Code.BAD_RESTORE_KEY
+    restored = await back.ask(RestoreRequest(id=3, key=other_key), Restored)
+    assert restored.session == other_id
+    status, problem = await admin.refused("DELETE", f"{HUB}/sessions/{id}")
+    assert (status, problem["code"]) == (404, Code.NOT_FOUND)
+
+
+async def test_no_session_of_a_deleted_hub_is_restored_in_the_next_of_its_name(
+    node: RunningNode, admin: Admin
+) -> None:
+    """Threat: who was let in by one tenant gets into another by the name alone."""
+    connected, _, key = await signed_in(node, token_for(node, "ann"))
+    lost, lost_id, lost_key = await signed_in(node, token_for(node, "bob"))
+    await lost.close()
+    while lost_id in str(await admin.ok("GET", f"{HUB}/sessions")):
+        pass
+    await admin.ok("DELETE", HUB, force=True)
+    await connected.closed.wait()
+    await admin.ok("PUT", HUB, {"jwt": {"algorithm": "HS256", "secret": "quite-another-" * 3}})
+    back = await connect(node.url)
+    for dead in (key, lost_key):
+        refused = await back.ask(RestoreRequest(id=2, key=dead), ErrorEvent)
+        assert refused.code == Code.BAD_RESTORE_KEY
 
 
 async def test_a_stream_of_events_is_seen_and_ended_like_any_session(

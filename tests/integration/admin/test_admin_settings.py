@@ -365,6 +365,21 @@ async def test_where_hubs_are_not_made_on_use_they_must_be_set_up_first(
         assert len((await admin.ok("GET", "/v1/hubs/shop/rules"))["items"]) == 1
 
 
+async def test_the_hub_for_the_sums_of_all_hubs_need_not_be_set_up(start_node: StartNode) -> None:
+    node = await start_node(
+        engine={"allowDynamicHubs": False},
+        pipeline={"systemHub": "sums"},
+        hub={"defaults": {"defaultPublic": True}},
+    )
+    async with Admin(node.node) as admin:
+        body = {"messages": [{"channel": "analytics:rollup", "text": "x"}]}
+        answer = await admin.ok("POST", "/v1/hubs/sums/publish", body)
+        assert answer["results"][0]["serial"]["offset"] == 1
+        shown = await admin.ok("GET", "/v1/hubs/sums")
+        assert (shown["stored"], shown["settings"]["defaultPublic"]) == (False, False)
+        await admin.refused("POST", "/v1/hubs/system/publish", body)
+
+
 # --- trouble with the store ------------------------------------------------------------------------
 
 
@@ -409,3 +424,22 @@ async def test_settings_of_a_name_that_is_refused_by_now_can_be_seen_and_deleted
     for method, body, status in (("PUT", {}, 400), ("DELETE", None, 204), ("GET", None, 404)):
         answer = await admin.request(method, path, params={"channel": old}, json=body)
         assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "field", "meant"),
+    [
+        ("PUT", "/v1/hubs/shop", {"quotas": {"sesionsMax": 3}}, "quotas", "sessionsMax"),
+        ("PUT", "/v1/hubs/shop", {"default_public": True}, "body", "defaultPublic"),
+        ("PUT", "/v1/hubs/shop/rules/a", {"store": "al"}, "store", "all"),
+        ("GET", "/v1/hubs?limt=3", None, "query", "limit"),
+        ("GET", "/v1/analytics/hours", None, "period", "hour"),
+        ("GET", "/v1/hubs/shop/history?channel=a&direction=bakward", None, "direction", "backward"),
+    ],
+)
+async def test_a_mistyped_word_is_answered_with_the_one_that_was_meant(
+    admin: Admin, method: str, path: str, body: dict[str, Any] | None, field: str, meant: str
+) -> None:
+    status, problem = await admin.refused(method, path, body)
+    assert (status, problem["field"]) == (400, field)
+    assert problem["message"].endswith(f"did you mean {meant}?")

@@ -1,6 +1,6 @@
 """Bodies are read strictly, and refusals name field and rule without repeating what was sent."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
@@ -12,6 +12,7 @@ from arauto.admin.records import CorrelationBody, Problem
 from arauto.admin.rollups import RollupBody
 from arauto.codec.json_body import decode_body
 from arauto.errors import ArautoError, Code
+from arauto.model import When
 from arauto.session.oneshot import PublishBody, read_messages
 from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Rules
 
@@ -26,6 +27,9 @@ class _Outer(msgspec.Struct, forbid_unknown_fields=True):
     flags: dict[str, bool] = {}
     data: bytes = b""
     code: Annotated[str, msgspec.Meta(pattern="^a+$")] = "a"
+    more: tuple[_Inner, ...] = ()
+    by: dict[str, When | None] = {}
+    way: Literal["up", "down"] | None = None
 
 
 @pytest.mark.parametrize(
@@ -47,11 +51,31 @@ class _Outer(msgspec.Struct, forbid_unknown_fields=True):
             "inner.word",
             "must be of type str and length <= 3",
         ),
-        (b'{"inner":{"count":1,"x":1}}', "inner", "must have no unknown fields"),
+        (
+            b'{"inner":{"count":1,"x":1}}',
+            "inner",
+            "must have no unknown fields; it may have count, word",
+        ),
+        (
+            b'{"inner":{"count":1,"Cuont":1}}',
+            "inner",
+            "must have no unknown fields; did you mean count?",
+        ),
+        (
+            b'{"inner":{"count":1},"more":[{"count":1,"wrd":1}]}',
+            "more[0]",
+            "must have no unknown fields; did you mean word?",
+        ),
+        (
+            b'{"inner":{"count":1},"by":{"x":"markd"}}',
+            "by[...]",
+            "must be one of never, marked, all; did you mean marked?",
+        ),
+        (b'{"inner":{"count":1},"way":"secret"}', "way", "must be one of down, up"),
         (
             b'{"inner":{"count":1},"x":1}',
             "body",
-            "must have no unknown fields; it may have inner, flags, data, code",
+            "must have no unknown fields; it may have inner, flags, data, code, more, by, way",
         ),
         (
             b'{"inner":{"count":1},"flags":{"SENT":1}}',

@@ -1,6 +1,9 @@
 """The door decides on host, origin and token before anything else sees the request."""
 
+import json
 from typing import Any
+
+import pytest
 
 from arauto.admin.door import Door
 from arauto.hosts import Hosts
@@ -71,6 +74,21 @@ async def test_nothing_behind_the_door_sees_what_is_refused() -> None:
         assert await call.status() == status
         assert call.seen is None
         assert sum(call.counters.refused.values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("authorization", "message"),
+    [
+        ("", "send the admin token as Authorization: Bearer"),
+        (f"Basic {TOKEN}", "send the admin token as Authorization: Bearer"),
+        ("Bearer ", "send the admin token as Authorization: Bearer"),
+        ("Bearer another", "this is not the admin token"),
+    ],
+)
+async def test_a_wrong_token_is_told_from_none(authorization: str, message: str) -> None:
+    call = _Call(b"/v1/node", {"Host": "127.0.0.1", "Authorization": authorization})
+    assert await call.status() == 401
+    assert json.loads(call.messages[1]["body"])["message"] == message
 
 
 async def test_a_port_on_the_network_answers_to_any_name_but_not_to_other_pages() -> None:

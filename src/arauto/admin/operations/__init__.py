@@ -60,7 +60,7 @@ class Operations:
             builtin_rules=builtin_rules,
             dynamic_hubs=dynamic_hubs,
         )
-        self.hubs = Hubs(directory, store, states, changes)
+        self.hubs = Hubs(directory, store, states, changes, env.restorer)
         self.rules: Parts[Rules] = Parts(
             store,
             states,
@@ -91,7 +91,7 @@ class Operations:
             check=checks.check_channel_settings,
         )
         self.live = Live(env, states)
-        self.sessions = Sessions(states, changes, revoked)
+        self.sessions = Sessions(states, changes, revoked, env.restorer)
         self.correlations = Correlations(store, states, changes)
         self.analytics = Analytics(storage.kv, clock)
         self.journal = JournalVerbs(changes, exporting)

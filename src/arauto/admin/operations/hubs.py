@@ -11,6 +11,7 @@ from arauto.admin.records import HubInfo, HubPage, HubSummary
 from arauto.errors import ArautoError, Code
 from arauto.hub.directory import Directory
 from arauto.names import check_hub
+from arauto.session.restore import Restorer
 from arauto.settings import HubSettings
 from arauto.storage.base import SettingsStore
 
@@ -28,12 +29,18 @@ class Hubs:
     """The verbs on hubs."""
 
     def __init__(
-        self, directory: Directory, store: SettingsStore, states: States, changes: Changes
+        self,
+        directory: Directory,
+        store: SettingsStore,
+        states: States,
+        changes: Changes,
+        restorer: Restorer,
     ) -> None:
         self._directory = directory
         self._store = store
         self._states = states
         self._changes = changes
+        self._restorer = restorer
 
     async def get(self, hub: str) -> HubInfo:
         """A hub that has settings, or is open.
@@ -50,7 +57,7 @@ class Hubs:
             name=hub,
             stored=own is not None,
             open=is_open,
-            settings=masked(own or self._states.defaults),
+            settings=masked(own or self._states.unset(hub)),
             version=version_of(own) if own is not None else "",
         )
 
@@ -88,13 +95,14 @@ class Hubs:
     async def delete(
         self, hub: str, *, by: str, force: bool = False, if_version: str = ANY_VERSION
     ) -> None:
-        """Delete a hub's settings with all that was set inside it, and close it.
+        """Delete a hub's settings with all that was set inside it, and close it. None of its sessions can
+        be restored.
 
         What was stored in its channels stays, and is there again if a hub of that name is made.
 
         Raises:
             ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, CONFLICT (sessions are connected and not `force`, or
-                not at `if_version`).
+                not at `if_version`); StorageError.
         """
         check_hub(hub)
         async with self._changes.to(hub, "hub.delete", by=by):
@@ -110,11 +118,14 @@ class Hubs:
                     f"{len(running.sessions)} sessions are connected; force=true disconnects them",
                     field="force",
                 )
+            await self._restorer.end(hub)  # first: a deletion that fails here can be repeated
             for kind in (*_PARTS, "hub"):
                 for row_kind, id, _ in rows:
                     if row_kind == kind:
                         await self._store.delete(kind, hub, id)
             await self._directory.close_hub(hub)
+            if running is not None:
+                await self._restorer.end(hub)  # those of connections lost meanwhile
 
     def _summary(self, name: str, stored: bool) -> HubSummary:
         running = self._directory.hubs.get(name)

@@ -1,7 +1,7 @@
 """What goes on in a hub now, and publishing into it."""
 
 from arauto.admin.operations.states import States
-from arauto.admin.paging import first_after, page_of
+from arauto.admin.paging import first_covered, page_of
 from arauto.admin.records import (
     ChannelPage,
     History,
@@ -21,9 +21,9 @@ from arauto.hub.history import HistoryPage, read_history
 from arauto.hub.hub import Hub
 from arauto.hub.refusals import Asker
 from arauto.model import Serial
-from arauto.names import check_channel, check_hub, check_pattern, matches
+from arauto.names import check_channel, check_hub, check_pattern
 from arauto.session.environment import SessionEnvironment
-from arauto.session.oneshot import Published, publish_all, published
+from arauto.session.oneshot import Published, publish_all, published, refuse_all
 from arauto.storage.base import HistoryQuery
 
 __all__ = ["Live"]
@@ -45,10 +45,16 @@ class Live:
         Raises:
             ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, OVERLOADED.
         """
-        found = await self._env.directory.get(hub)
+        env = self._env
         # Of who asks, as "http 127.0.0.1", the address is what an auditor wants to know.
         asker = Asker(transport="admin", address=by.partition(" ")[2])
-        trace = self._env.trace_publish
+        if hub not in env.directory.hubs:
+            state = await env.directory.look(hub)
+            refused = refuse_all(state, items, asker, None, env.refusals)
+            if refused is not None:
+                return published(refused)
+        found = await env.directory.get(hub)
+        trace = env.trace_publish
         outcomes = await publish_all(found, items, asker, None, trace, size_bytes=size_bytes)
         return published(outcomes)
 
@@ -67,8 +73,8 @@ class Live:
         running = await self._running(hub)
         if running is None:
             return ChannelPage(items=[], next="")
-        names = (name for name in running.channels if not match or matches(match, name))
-        page, cursor = page_of(await first_after(names, after, limit + 1), limit)
+        names = await first_covered(running.names, match or "*", after, limit + 1)
+        page, cursor = page_of(names, limit)
         # Some may have closed while others were looked at.
         found = [running.channels[name] for name in page if name in running.channels]
         return ChannelPage(items=[_live(channel) for channel in found], next=cursor)

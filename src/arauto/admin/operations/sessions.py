@@ -12,7 +12,9 @@ from arauto.hub.hub import Hub
 from arauto.hub.subscriber import Subscriber
 from arauto.names import check_hub
 from arauto.session.auth.identity import check_user
+from arauto.session.restore import Restorer
 from arauto.session.session import Session
+from arauto.tasks import Pace
 
 __all__ = ["Sessions"]
 
@@ -20,10 +22,13 @@ __all__ = ["Sessions"]
 class Sessions:
     """The verbs on sessions and users of this node."""
 
-    def __init__(self, states: States, changes: Changes, revoked: RevokedUsers) -> None:
+    def __init__(
+        self, states: States, changes: Changes, revoked: RevokedUsers, restorer: Restorer
+    ) -> None:
         self._states = states
         self._changes = changes
         self._revoked = revoked
+        self._restorer = restorer
 
     async def list(self, hub: str, *, user: str = "", after: str = "", limit: int) -> SessionPage:
         """The sessions of a hub, or of one of its users, in order of id.
@@ -51,14 +56,26 @@ class Sessions:
         return _info(await self._find(hub, id))
 
     async def disconnect(self, hub: str, id: str, *, by: str) -> None:
-        """End a session. Its restore key is dead; its user may connect again with valid credentials.
+        """End a session, also one whose connection is lost and that may be restored. Its restore key is
+        dead; its user may connect again with valid credentials.
 
         Raises:
-            ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, NOT_FOUND.
+            ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, NOT_FOUND; StorageError if it may still be restored.
         """
-        session = await self._find(hub, id)
+        running = await self._running(hub)
+        was_lost = False
+        if running is None or id not in running.sessions:
+            was_lost = await self._restorer.end(hub, id)
+            # Meanwhile its client may have come back.
+            running = await self._running(hub)
+        subscriber = running.sessions.get(id) if running is not None else None
+        if subscriber is None and not was_lost:
+            raise _not_found("no session with that id is connected to this node or may be restored")
         with self._changes.recorded(hub, "session.disconnect", id, by=by):
-            _end(session, "an administrator ended the session")
+            for session in _sessions([subscriber] if subscriber is not None else []):
+                _end(session, "an administrator ended the session")
+                # Its key is worth nothing now; nor is it to be after a restart.
+                await self._restorer.end(hub, id)
 
     async def revoke(self, hub: str, user: str, *, by: str) -> Revoked:
         """End a user's sessions, and refuse every token and restore key given to them up to now.
@@ -72,8 +89,11 @@ class Sessions:
             # First the tokens: else a client could be back with one before its connection is closed.
             at_ms = self._revoked.revoke(hub, user)
             found = _sessions(running.sessions_of(user)) if running is not None else []
+            pace = Pace()
             for session in found:
+                steps = 10 + len(session.subscriptions)
                 _end(session, "an administrator withdrew the user's access")
+                await pace.after(steps)
             await self._revoked.keep(hub, user, at_ms)
         return Revoked(user=user, at_ms=at_ms, sessions_ended=len(found))
 
@@ -84,10 +104,12 @@ class Sessions:
         running = await self._running(hub)
         subscriber = running.sessions.get(id) if running is not None else None
         if subscriber is None:
-            raise ArautoError(
-                Code.NOT_FOUND, "no session with that id is connected to this node", field="id"
-            )
+            raise _not_found("no session with that id is connected to this node")
         return _sessions([subscriber])[0]
+
+
+def _not_found(message: str) -> ArautoError:
+    return ArautoError(Code.NOT_FOUND, message, field="id")
 
 
 def _sessions(subscribers: Iterable[Subscriber]) -> list[Session]:

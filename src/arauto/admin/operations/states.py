@@ -58,13 +58,21 @@ class States:
         state = await self._directory.read_state(hub)
         if state is not None:
             return state
-        if not self._dynamic_hubs:
+        if self._dynamic_hubs:
+            return self._empty()
+        unset = self._directory.unset_state(hub)
+        if unset is None:
             raise self.unknown()
-        return self._empty()
+        return unset
 
     async def of_new(self, hub: str) -> HubState:
         """As `of`, for a hub that is being made."""
         return await self._directory.read_state(hub) or self._empty()
+
+    def unset(self, hub: str) -> HubSettings:
+        """The settings of a hub that has none of its own."""
+        unset = None if self._dynamic_hubs else self._directory.unset_state(hub)
+        return unset.settings if unset is not None else self.defaults
 
     async def own_settings(self, hub: str) -> HubSettings | None:
         """What was set on the hub itself; None if nothing was, or what was cannot be read."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from arauto.admin.operations.states import States
 from arauto.admin.records import HubGauges, HubInterval, HubStats, Interval, NodeInfo, NodeStats
 from arauto.names import check_hub
+from arauto.tasks import in_turns
 from arauto.telemetry import intervals as telemetry
 from arauto.telemetry.intervals import Intervals
 from arauto.telemetry.metrics import Metrics, Totals
@@ -60,10 +61,12 @@ class Stats:
 
     async def of_node(self, *, intervals: int) -> NodeStats:
         """Totals since the start, gauges now, and the last intervals."""
+        sums = await in_turns(self._metrics.adding_up())
+        gauges = await in_turns(self._metrics.adding_up_gauges())
         kept = self._intervals.kept
         return NodeStats(
-            total=self._metrics.total(),
-            gauges=self._metrics.gauges(),
+            total=sums.total,
+            gauges=gauges,
             intervals=[node_interval(each) for each in kept[max(0, len(kept) - intervals) :]],
         )
 

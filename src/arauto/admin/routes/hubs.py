@@ -65,7 +65,7 @@ async def set_hub(
     operation_id="deleteHub",
     summary="Delete a hub",
     description="Deletes its settings, rules, namespaces, channel settings and correlation rules, and closes "
-    "it. What its channels stored stays.",
+    "it. What its channels stored stays; its sessions cannot be restored.",
     tags=["hubs"],
     responses=errors(404, 409),
 )

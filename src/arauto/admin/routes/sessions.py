@@ -55,8 +55,8 @@ async def get_session(ops: Ops, hub: HubName, id: _SessionId) -> SessionInfo:
     "/v1/hubs/{hub:str}/sessions/{id:str}",
     operation_id="disconnectSession",
     summary="End a session",
-    description="Closes the connection with FORCED_LOGOUT and forgets its restore key. The user may connect "
-    "again; to prevent that, revoke the user.",
+    description="Closes the connection with FORCED_LOGOUT and forgets its restore key, also of a lost "
+    "session that may be restored. The user may connect again; to prevent that, revoke the user.",
     tags=["sessions"],
     responses=errors(404),
 )

@@ -22,7 +22,7 @@ class Scrape(Protocol):
     @property
     def content_type(self) -> str: ...
 
-    def render(self) -> bytes: ...
+    async def rendered(self) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ async def get_metrics(system: NamedDependency[System]) -> Response[bytes]:
         raise ArautoError(Code.NOT_FOUND, "metrics are turned off (telemetry.metrics)")
     # The framework names the character set of text by itself.
     media_type = system.scrape.content_type.removesuffix("; charset=utf-8")
-    return Response(system.scrape.render(), media_type=media_type)
+    return Response(await system.scrape.rendered(), media_type=media_type)
 
 
 @get("/openapi.json", include_in_schema=False)

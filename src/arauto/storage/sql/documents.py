@@ -42,7 +42,7 @@ class SqlDocumentStore:
         def write() -> Generator[Query, list[Row], None]:
             yield Query(_SAVE, (hub, channel, snapshot.version, snapshot.data, crc))
 
-        await self._queue.run(write, ("document", hub, channel), len(snapshot.data))
+        await self._queue.run(write, ("document", hub, channel), len(snapshot.data), hub=hub)
 
     async def delete(self, hub: str, channel: str) -> bool:
         check_text(hub=hub, channel=channel)
@@ -51,4 +51,4 @@ class SqlDocumentStore:
             rows = yield Query(_DELETE, (hub, channel))
             return bool(rows)
 
-        return await self._queue.run(write, ("document", hub, channel))
+        return await self._queue.run(write, ("document", hub, channel), hub=hub)

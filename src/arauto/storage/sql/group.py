@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from arauto.errors import Code, StorageError
-from arauto.storage.base import Done, JournalEntry, StorageCounters, WriteLimits
+from arauto.storage.base import Done, JournalEntry, Kind, StorageCounters, WriteLimits
 from arauto.storage.sql.rows import Row, size_of
+from arauto.storage.waiting import Tally, Waiting
 
 __all__ = ["Batch", "GroupQueue", "Op", "Outcome", "Procedure", "Query"]
 
 T = TypeVar("T")
+
+# Looked up once: an enum's members are slow to reach, and this is on the way of every message.
+_AUDIT, _COUNTERS = Kind.AUDIT, Kind.COUNTERS
 
 _log = logging.getLogger(__name__)
 
@@ -56,16 +60,27 @@ class Op:
 class Batch:
     """Writes that are committed together. Entries and ops keep their own order among themselves."""
 
-    __slots__ = ("dones", "entries", "ops", "size_bytes")
+    __slots__ = ("dones", "entries", "ops", "size_bytes", "tallies")
 
     def __init__(self) -> None:
         self.entries: list[JournalEntry] = []
         self.dones: list[Done] = []
         self.ops: list[Op] = []
         self.size_bytes = 0
+        self.tallies: dict[str, Tally] = {}
+        """What of it belongs to which hub; "" is the node. Ops without a procedure are nobody's."""
 
     def __len__(self) -> int:
         return len(self.entries) + len(self.ops)
+
+    def count_in(self, hub: str, size_bytes: int) -> None:
+        """One more write of a hub is in it."""
+        tally = self.tallies.get(hub)
+        if tally is None:
+            tally = self.tallies[hub] = Tally()
+        tally.count += 1
+        tally.size_bytes += size_bytes
+        self.size_bytes += size_bytes
 
     def absorb(self, later: "Batch") -> None:
         """Take over what a later batch holds."""
@@ -73,6 +88,11 @@ class Batch:
         self.dones += later.dones
         self.ops += later.ops
         self.size_bytes += later.size_bytes
+        for hub, more in later.tallies.items():
+            tally = self.tallies.setdefault(hub, more)
+            if tally is not more:
+                tally.count += more.count
+                tally.size_bytes += more.size_bytes
 
 
 @dataclass(slots=True)
@@ -109,54 +129,64 @@ class GroupQueue:
         self._counters = counters
         self._sink = sink
         self._batch: Batch | None = None
-        self._pending_count = 0
-        self._pending_bytes = 0
+        self._waiting = Waiting(limits, counters)
+        self._pending_turns = 0
         self._pending_ops = 0
         self._closed = False
         self._away: StorageError | None = None
+        self._is_open = True
+        """Neither closed nor away."""
         self._failing = False
         self.last_seq = 0
 
     @property
     def pending_bytes(self) -> int:
-        return self._pending_bytes
+        return self._waiting.size_bytes
 
     def append(self, entry: JournalEntry, done: Done) -> None:
         """See `Journal.append`."""
         size_bytes = size_of(entry)
-        if not self._admit(size_bytes):
-            self._loop.call_soon(done, self._refusal())
+        kind = entry.kind
+        # What administrators did and what was counted is on record however much the hub has waiting.
+        hub = "" if kind is _AUDIT or kind is _COUNTERS else entry.hub
+        refusal = self._waiting.enter(hub, size_bytes) if self._is_open else self._refusal()
+        if refusal is not None:
+            self._loop.call_soon(done, refusal)
             return
         batch = self._batch or self._new_batch()
         batch.entries.append(entry)
         batch.dones.append(done)
-        batch.size_bytes += size_bytes
+        batch.count_in(hub, size_bytes)
         if len(batch.entries) >= self._limits.commit_entries_max:
             self._hand_over()
 
-    async def run(self, procedure: Procedure[T], place: tuple[str, ...], size_bytes: int = 0) -> T:
+    async def run(
+        self, procedure: Procedure[T], place: tuple[str, ...], size_bytes: int = 0, *, hub: str = ""
+    ) -> T:
         """Run a procedure in the next commit and return its result once that is durable.
 
         Args:
             place: what the procedure writes to, and nothing else.
+            hub: in whose share it waits; "" is the node's own.
         """
-        if not self._admit(size_bytes):
-            raise self._refusal()
+        refusal = self._waiting.enter(hub, size_bytes) if self._is_open else self._refusal()
+        if refusal is not None:
+            raise refusal
         self._pending_ops += 1
         batch = self._batch or self._new_batch()
-        batch.size_bytes += size_bytes
+        batch.count_in(hub, size_bytes)
         future: asyncio.Future[T] = self._loop.create_future()
         batch.ops.append(Op(procedure, future, place))
         return await future
 
     async def flush(self) -> None:
         """Wait until everything queued so far is through."""
-        if self._pending_count == 0:
+        if self._waiting.count == 0 and self._pending_turns == 0:
             return
         batch = self._batch or self._new_batch()
         future: asyncio.Future[None] = self._loop.create_future()
         batch.ops.append(Op(None, future))
-        self._pending_count += 1
+        self._pending_turns += 1
         await future
 
     async def settle(self) -> None:
@@ -167,18 +197,22 @@ class GroupQueue:
     def hold_off(self, error: StorageError | None) -> None:
         """Refuse new writes with this error until told otherwise (None): the store is away."""
         self._away = error
+        self._is_open = error is None and not self._closed
 
     def close(self) -> None:
         """Refuse everything from now on; what is queued still goes through."""
         self._hand_over()
         self._closed = True
+        self._is_open = False
 
     def complete(self, batch: Batch, outcome: Outcome) -> None:
         """Tell everyone who waits for the batch. Called by the engine, on the loop."""
         ops = batch.ops
-        self._pending_count -= len(batch)
-        self._pending_bytes -= batch.size_bytes
-        self._pending_ops -= sum(op.procedure is not None for op in ops)
+        for hub, tally in batch.tallies.items():
+            self._waiting.leave(hub, tally.count, tally.size_bytes)
+        procedures_len = sum(op.procedure is not None for op in ops)
+        self._pending_ops -= procedures_len
+        self._pending_turns -= len(ops) - procedures_len
         self._count(batch, outcome)
         if outcome.error is None:
             self.last_seq = outcome.last_seq
@@ -220,26 +254,11 @@ class GroupQueue:
         except Exception:  # one caller's mistake must not cost the others their answer
             _log.exception("a journal callback raised")
 
-    def _admit(self, size_bytes: int) -> bool:
-        limits = self._limits
-        if (
-            self._closed
-            or self._away is not None
-            or self._pending_count >= limits.pending_entries_max
-            or self._pending_bytes + size_bytes > limits.pending_bytes_max
-        ):
-            return False
-        self._pending_count += 1
-        self._pending_bytes += size_bytes
-        return True
-
     def _refusal(self) -> StorageError:
-        if self._closed:
+        if self._away is None or self._closed:
             return StorageError(Code.STORAGE_UNAVAILABLE, "the storage is closed")
         self._counters.refused += 1
-        if self._away is not None:
-            return StorageError(self._away.code, self._away.message)
-        return StorageError(Code.STORAGE_UNAVAILABLE, "too many writes are waiting; retry later")
+        return StorageError(self._away.code, self._away.message)
 
     def _new_batch(self) -> Batch:
         self._batch = batch = Batch()

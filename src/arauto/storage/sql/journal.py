@@ -38,7 +38,8 @@ _LAST = """
     SELECT epoch, "offset", ts_ms FROM journal WHERE kind = 1 AND hub = $1 AND channel = $2
     ORDER BY epoch DESC, "offset" DESC LIMIT 1"""
 # From name to name by the index, without reading what lies between: the cost is that of the channels,
-# not of their messages. One name more than allowed tells that there are too many.
+# not of their messages. One name more than allowed tells that there are too many. The last message is found
+# by its key: by channel and place SQLite looked at half the hub's messages for each.
 _PLACES = """
     WITH RECURSIVE names(channel, n) AS (
       SELECT (SELECT channel FROM journal WHERE kind = 1 AND hub = $1 AND channel >= $2
@@ -49,12 +50,12 @@ _PLACES = """
               ORDER BY j.channel LIMIT 1), n + 1
       FROM names WHERE channel IS NOT NULL AND channel <= $3 AND n <= $4)
     SELECT names.channel, n, last.epoch, last."offset", last.ts_ms
-    FROM names JOIN journal AS last ON last.kind = 1 AND last.hub = $1 AND last.channel = names.channel
-      AND (last.epoch, last."offset") = (
-        SELECT j.epoch, j."offset" FROM journal AS j
+    FROM names CROSS JOIN journal AS last
+    WHERE (last.node, last.seq) = (
+        SELECT j.node, j.seq FROM journal AS j
         WHERE j.kind = 1 AND j.hub = $1 AND j.channel = names.channel
         ORDER BY j.epoch DESC, j."offset" DESC LIMIT 1)
-    WHERE names.channel <= $3 AND (n > $4 OR last.ts_ms > $5)"""
+      AND names.channel <= $3 AND (n > $4 OR last.ts_ms > $5)"""
 _READ = f"{SELECT_ROWS} WHERE node = $1 AND seq > $2 ORDER BY seq LIMIT $3"
 _TRIMMED = "SELECT trimmed_seq FROM journal_partition WHERE node = $1"
 _SET_TRIMMED = "UPDATE journal_partition SET trimmed_seq = $2 WHERE node = $1 AND trimmed_seq < $2"

@@ -83,7 +83,7 @@ class SqlKeyValueStore:
                 yield Query(_PURGE, (now_ms,))
             yield Query(_PUT, (hub, key, value, crc, expires_ms))
 
-        await self._queue.run(write, ("kv", hub, key), len(value))
+        await self._queue.run(write, ("kv", hub, key), len(value), hub=hub)
 
     async def take(self, hub: str, key: str) -> bytes | None:
         check_text(hub=hub, key=key)
@@ -92,7 +92,7 @@ class SqlKeyValueStore:
         def write() -> Generator[Query, list[Row], list[Row]]:
             return (yield Query(_TAKE, (hub, key)))
 
-        rows = await self._queue.run(write, ("kv", hub, key))
+        rows = await self._queue.run(write, ("kv", hub, key), hub=hub)
         if not rows or 0 < rows[0][2] <= now_ms:
             return None
         return checked(rows[0], "kv", hub, key)
@@ -108,7 +108,7 @@ class SqlKeyValueStore:
                 yield Query(_DROP_ITEMS, (hub, key, lists[0][0]))
             return bool(lists) or (bool(values) and not 0 < values[0][2] <= now_ms)
 
-        return await self._queue.run(write, ("kv", hub, key))
+        return await self._queue.run(write, ("kv", hub, key), hub=hub)
 
     async def scan(self, hub: str, prefix: str, limit: int) -> AsyncIterator[Pairs]:
         check_text(hub=hub, prefix=prefix)
@@ -137,7 +137,7 @@ class SqlKeyValueStore:
             yield Query(_PUSH_ITEM, (hub, key, n, value, crc))
             return int(next_n - first_n)
 
-        return await self._queue.run(write, ("kv", hub, key), len(value))
+        return await self._queue.run(write, ("kv", hub, key), len(value), hub=hub)
 
     async def items(self, hub: str, key: str) -> Sequence[bytes]:
         check_text(hub=hub, key=key)
@@ -159,7 +159,7 @@ class SqlKeyValueStore:
             if first_n == next_n:
                 yield Query(_DROP_LIST, (hub, key))
 
-        await self._queue.run(write, ("kv", hub, key))
+        await self._queue.run(write, ("kv", hub, key), hub=hub)
 
     async def close(self) -> None:
         await self._queue.flush()

@@ -23,11 +23,11 @@ from arauto.demo.hub import HUB
 from arauto.demo.rules import RULES
 from arauto.node import Node
 
-__all__ = ["Companion", "can_start", "without_settings"]
+__all__ = ["STOP_WAIT_S", "Companion", "can_start", "without_settings"]
 
 _LOG_NAME = "pipeline.log"
 _CONFIG_NAME = "pipeline.json"
-_STOP_WAIT_S = 20.0
+STOP_WAIT_S = 20.0
 
 
 def can_start(setup: str) -> bool:
@@ -50,6 +50,11 @@ class Companion:
         self.log = data_dir / _LOG_NAME
         self.state = "waits for the node"
         """What it is doing, for people."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether ending it may take a while."""
+        return self._process is not None and self._process.returncode is None
 
     async def run(self, node: Node, config: Config) -> None:
         """Set the rules, then run the pipeline until cancelled."""
@@ -95,7 +100,7 @@ class Companion:
             return
         process.terminate()
         try:
-            async with asyncio.timeout(_STOP_WAIT_S):
+            async with asyncio.timeout(STOP_WAIT_S):
                 await process.wait()
         except TimeoutError:
             self.kill()

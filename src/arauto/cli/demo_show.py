@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.text import Text
 
 from arauto.cli.console import leave_ctrl_c
-from arauto.cli.demo_pipeline import Companion, can_start
+from arauto.cli.demo_pipeline import STOP_WAIT_S, Companion, can_start
 from arauto.cli.demo_ports import Ports
 from arauto.cli.demo_results import Results
 from arauto.cli.demo_view import Meter, picture, plain_line
@@ -39,6 +39,7 @@ _PORT, _ADMIN_PORT = 8080, 4040
 _PICTURES_PER_S = 2
 _LINE_EVERY_S = 2.0
 _LAST_LEN = 8
+_BATCHES = f" the pipeline finishes its batches, for up to {STOP_WAIT_S:g} s"
 _WITHOUT_PIPELINE = "The data pipeline is not installed: pip install 'arauto[pipeline]' adds it."
 
 
@@ -175,7 +176,8 @@ class Show:
         finally:
             if asked.is_set():
                 leave_ctrl_c()
-                said = "stopping …; Ctrl-C again stops at once"
+                waits = self._companion is not None and self._companion.is_running
+                said = f"stopping …{_BATCHES if waits else ''}; Ctrl-C again stops at once"
                 self._console.print(Text(said, style="dim"))
 
     async def _show_on(self, node: Node) -> None:
@@ -247,7 +249,7 @@ def _instructions(node: Node, *, shops: bool) -> Iterator[Text]:
         ("history", f"{arauto} sub /orders/pt/porto --history 5 --hub {HUB}{at}"),
         ("document", f"{arauto} sub {BOARD} --hub {HUB}{at}"),
         ("presence", f"{arauto} sub {SHOPS} --presence --hub {HUB}{at}"),
-        ("alerts", f"{arauto} sub 'alerts:*' analytics:rollup --hub {HUB}{at}"),
+        ("alerts", f"{arauto} sub 'alerts:*' --hub {HUB}{at}"),
         ("SSE", f"curl -N 'http://{_HOST}:{port}/v1/sse?hub={HUB}&channel=/orders'"),
     )
     for name, line in tries:

@@ -1,23 +1,33 @@
 """Reads rules from YAML or JSON text. Whatever is wrong is said with its line and with what is allowed."""
 
 import re
+from functools import partial
 from typing import Any
 
 from arauto.config.source import Located, parse_yaml
 from arauto.correlation.bodies import BESIDE, BODIES, IDENTIFIER, RESERVED, condition
 from arauto.correlation.coercion import cast
 from arauto.correlation.expression import KINDS, Expr, walk
-from arauto.correlation.fields import Fields, bad_rule, expression_of, items_of, text_of
+from arauto.correlation.fields import Fields, Findings, bad_rule, expression_of, items_of, text_of
 from arauto.correlation.rule import Emit, Rule, Source
 from arauto.correlation.scope import Scope, suggest
 from arauto.errors import ArautoError, Code
 from arauto.names import check_channel, check_id, check_pattern, matches
 
-__all__ = ["FILE_BYTES_MAX", "RULE_BYTES_MAX", "load_rule", "load_rules"]
+__all__ = [
+    "ERRORS_MAX",
+    "FILE_BYTES_MAX",
+    "RULE_BYTES_MAX",
+    "examine_rules",
+    "load_rule",
+    "load_rules",
+]
 
 RULE_BYTES_MAX = 65_536
 FILE_BYTES_MAX = 1_048_576
 RULES_MAX = 500
+#: What is told of one file; nobody mends more at a time.
+ERRORS_MAX = 50
 _CHANNELS_MAX = 32
 _KEYS_MAX = 8
 _LETS_MAX = 32
@@ -49,20 +59,38 @@ def load_rules(text: str) -> list[Rule]:
     Raises:
         ArautoError: BAD_RULE, naming the line.
     """
-    if len(text.encode(errors="replace")) > FILE_BYTES_MAX:
-        raise ArautoError(Code.BAD_RULE, f"larger than {FILE_BYTES_MAX} bytes")
-    rules: list[Rule] = []
-    for part, line in _documents(text):
-        located = _parsed(part, line)
-        if located is None:
-            continue
-        rule = _rule(located, part)
-        if any(rule.name == other.name for other in rules):
-            raise bad_rule(located.place, "rule", f"{rule.name} is in this file twice")
-        rules.append(rule)
-        if len(rules) > RULES_MAX:
-            raise ArautoError(Code.BAD_RULE, f"more than {RULES_MAX} rules in one file")
+    rules, errors = examine_rules(text)
+    if errors:
+        raise errors[0]
     return rules
+
+
+def examine_rules(text: str) -> tuple[list[Rule], list[ArautoError]]:
+    """Read the rules of a file, and tell of everything that is wrong with them.
+
+    Returns:
+        The rules that are right, and the errors (BAD_RULE): of each part of a rule the first one.
+    """
+    if len(text.encode(errors="replace")) > FILE_BYTES_MAX:
+        return [], [ArautoError(Code.BAD_RULE, f"larger than {FILE_BYTES_MAX} bytes")]
+    rules: dict[str, Rule] = {}
+    found = Findings()
+    for part, line in _documents(text):
+        if len(found.errors) >= ERRORS_MAX:
+            break
+        located = found.of(partial(_parsed, part, line))
+        rule = located and found.of(partial(_rule, located, part, found))
+        if not located or not rule:
+            continue
+        if rule.name in rules:
+            message = f"{rule.name} is in this file twice"
+            found.errors.append(bad_rule(located.place, "rule", message))
+        rules[rule.name] = rule
+        if len(rules) > RULES_MAX:
+            message = f"more than {RULES_MAX} rules in one file"
+            found.errors.append(ArautoError(Code.BAD_RULE, message))
+            break
+    return list(rules.values()), found.errors[:ERRORS_MAX]
 
 
 def _documents(text: str) -> list[tuple[str, int]]:
@@ -94,38 +122,47 @@ def _parsed(text: str, line: int) -> Located | None:
     return located if located.value else None
 
 
-def _rule(located: Located, text: str) -> Rule:
+def _rule(located: Located, text: str, found: Findings) -> Rule | None:
     everything = {*_COMMON, *BODIES, *(name for names in BESIDE.values() for name in names)}
     rule = Fields.read(located, "", sorted(everything), _SHAPE)
     kinds = [name for name in rule.names() if name in BODIES]
     if len(kinds) != 1:
-        found = f"; found {' and '.join(kinds)}" if kinds else ""
-        raise bad_rule(located.place, "", f"a rule has one of {', '.join(BODIES)}{found}")
+        said = f"; found {' and '.join(kinds)}" if kinds else ""
+        raise bad_rule(located.place, "", f"a rule has one of {', '.join(BODIES)}{said}")
     (kind,) = kinds
     allowed = (*_COMMON, kind, *BESIDE[kind])
     for name in rule.names():
         if name not in allowed:
             rule.fail(name, f"has no meaning for {kind}{suggest(name, list(BESIDE[kind]))}")
-    lets = _lets(rule)
-    body = BODIES[kind](rule, lets)
-    key, names = _key(rule, lets, body)
-    scope = _emit_scope(kind, body, lets, names)
-    emit = _emit(rule, scope)
+    before = len(found.errors)
+    lets = found.of(partial(_lets, rule))
+    body = key = emit = source = None
+    if lets is not None:
+        body = found.of(partial(BODIES[kind], rule, lets))
+        key = found.of(partial(_key, rule, lets, body or {}))
+        # What may be emitted depends on all of these.
+        if body is not None and key is not None:
+            emit = found.of(partial(_emit, rule, _emit_scope(kind, body, lets, key[1]), found))
+        source = found.of(partial(_source, rule, lets, emit))
+    rule_name = found.of(partial(_name, rule))
+    version = found.of(partial(rule.number, "version", 1, 1, _VERSION_MAX))
+    buffer_rows = found.of(partial(rule.number, "buffer", 1000, 10, _BUFFER_MAX))
+    if not (key and emit and source and rule_name and version and buffer_rows) or body is None:
+        return None
+    if len(found.errors) > before:
+        return None
     _settle_of(body, emit)
-    source = _source(rule, lets)
-    if source.include_pipeline and any(matches(p, emit.channel) for p in source.channels):
-        rule.fail("include_pipeline", "the rule would look at what it publishes itself")
     for helper in ("by", "totals"):
         body.pop(helper, None)
     return Rule(
-        name=_name(rule),
-        version=rule.number("version", 1, 1, _VERSION_MAX),
+        name=rule_name,
+        version=version,
         kind="quorum" if kind in ("all_of", "any_of") else kind,  # type: ignore[arg-type]
         text=text,
         source=source,
-        key=key,
+        key=key[0],
         emit=emit,
-        buffer_rows=rule.number("buffer", 1000, 10, _BUFFER_MAX),
+        buffer_rows=buffer_rows,
         **body,
     )
 
@@ -138,7 +175,14 @@ def _name(rule: Fields) -> str:
         rule.fail("rule", error.message)
 
 
-def _source(rule: Fields, lets: dict[str, Expr]) -> Source:
+def _source(rule: Fields, lets: dict[str, Expr], emit: Emit | None) -> Source:
+    source = _source_alone(rule, lets)
+    if emit and source.include_pipeline and any(matches(p, emit.channel) for p in source.channels):
+        rule.fail("include_pipeline", "the rule would look at what it publishes itself")
+    return source
+
+
+def _source_alone(rule: Fields, lets: dict[str, Expr]) -> Source:
     include = rule.flag("include_pipeline")
     if "from" not in rule.values:
         return Source(include_pipeline=include)
@@ -231,7 +275,7 @@ def _emit_scope(
     return Scope(lets=lets, roles=tuple(roles), role="last", keys=keys, base=base, steps=steps)
 
 
-def _emit(rule: Fields, scope: Scope) -> Emit:
+def _emit(rule: Fields, scope: Scope, found: Findings) -> Emit:
     shape = "channel and perhaps payload and cooldown"
     located = rule.need("emit", shape)
     fields = Fields.read(located, "emit", ("channel", "payload", "cooldown"), shape)
@@ -246,10 +290,11 @@ def _emit(rule: Fields, scope: Scope) -> Emit:
     if given := fields.values.get("payload"):
         if not isinstance(given.value, dict) or len(given.value) > _EMITTED_MAX:
             fields.fail("payload", f"expected up to {_EMITTED_MAX} names with an expression each")
-        payload = {
-            name: expression_of(value, f"emit.payload.{name}", scope)
-            for name, value in given.value.items()
-        }
+        payload = {}
+        for name, value in given.value.items():
+            expr = found.of(partial(expression_of, value, f"emit.payload.{name}", scope))
+            if expr is not None:
+                payload[name] = expr
     return Emit(channel, payload, fields.duration_or("cooldown", 0, 0))
 
 

@@ -1,8 +1,8 @@
 """Reads the fields of a rule document: right name, right type, within bounds, or an error with its line."""
 
 import re
-from collections.abc import Iterable
-from typing import NoReturn
+from collections.abc import Callable, Iterable
+from typing import NoReturn, TypeVar
 
 import msgspec
 
@@ -17,12 +17,15 @@ from arauto.errors import ArautoError, Code
 __all__ = [
     "DURATION_MAX_MS",
     "Fields",
+    "Findings",
     "bad_rule",
     "duration_ms",
     "expression_of",
     "items_of",
     "text_of",
 ]
+
+T = TypeVar("T")
 
 DURATION_MAX_MS = 7 * 86_400_000
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -34,6 +37,21 @@ def bad_rule(place: Place, path: str, message: str) -> ArautoError:
     where = f"line {place.line}, column {place.column}: " if place.line else ""
     what = f"{path}: " if path else ""
     return ArautoError(Code.BAD_RULE, f"{where}{what}{message}", field=path)
+
+
+class Findings:
+    """What is wrong with the parts of a document that can be read one without the other."""
+
+    def __init__(self) -> None:
+        self.errors: list[ArautoError] = []
+
+    def of(self, read: Callable[[], T]) -> T | None:
+        """What is read, or None if it cannot be, with the reason kept."""
+        try:
+            return read()
+        except ArautoError as error:
+            self.errors.append(error)
+            return None
 
 
 class Fields(msgspec.Struct):

@@ -14,8 +14,8 @@ from itertools import accumulate
 from typing import Any
 
 from arauto.correlation.bounds import TEXT_LEN_MAX, refused
+from arauto.correlation.digits import digits_of
 from arauto.correlation.expression import KINDS, Expr, Value
-from arauto.correlation.javatext import java_double
 from arauto.correlation.wildcards import like_regex
 
 __all__ = ["KEY", "TALLIES", "TOTALS", "Evaluator", "compiled", "evaluate", "json_of"]
@@ -190,7 +190,7 @@ def _json_text(value: Any) -> str | None:
         case bool():
             return "true" if value else "false"
         case float():
-            return java_double(value)
+            return digits_of(value)
         case int():
             return str(value)
     return _json_compact(value)

@@ -38,6 +38,7 @@ _ALLOWED = (
     "comparisons, and, or, not, + - * / %, ||, in, between, like, is null, case, if, coalesce, abs, "
     "lower, upper, length, round, floor, ceil, cast to double, string or boolean"
 )
+_NO_BASE = "base is for start, cancel and emit of a hold that says base: last_stable"
 
 
 def parse(text: str, scope: Scope) -> Expr:
@@ -247,7 +248,9 @@ class _Reader:
 
     def anonymous(self, node: Any, depth: int) -> Expr:
         name = str(node.this).lower()
-        if name != "base" or not self._scope.base:
+        if name == "base" and not self._scope.base:
+            raise ExpressionError(_NO_BASE)
+        if name != "base":
             raise ExpressionError(f"{name}() is not a function; allowed are {_ALLOWED}")
         if len(node.expressions) != 1:
             raise ExpressionError("base takes one value, as in base(price)")
@@ -321,6 +324,8 @@ class _Reader:
             return Expr("at", (inner := self._row(path[1:])).type, (inner,), of=str(head))
         if not scope.row:
             raise ExpressionError(f"{head} is not known here{suggest(str(head), scope.known())}")
+        if head == "base":
+            raise ExpressionError(_NO_BASE)
         inner = self._row(path)
         return Expr("at", inner.type, (inner,), of=scope.role) if scope.role else inner
 

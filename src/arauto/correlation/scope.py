@@ -1,9 +1,8 @@
 """Which names an expression may use where it stands."""
 
-import difflib
-
 import msgspec
 
+from arauto.config.problems import nearest
 from arauto.correlation.expression import Expr
 
 __all__ = ["COLUMNS", "TOTALS", "Scope", "suggest"]
@@ -56,7 +55,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 def suggest(name: str, known: list[str]) -> str:
     """`; did you mean x?`, or all the choices."""
-    near = difflib.get_close_matches(name, known, 1)
+    near = nearest(name, known)
     if near:
-        return f"; did you mean {near[0]}?"
+        return f"; did you mean {near}?"
     return f"; known here: {', '.join(known)}" if known else ""

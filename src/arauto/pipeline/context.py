@@ -1,7 +1,7 @@
 """What every command of the pipeline starts with: the configuration, Spark, and the lake."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from arauto.config.addresses import lake_dir
 from arauto.config.schema import Config
 from arauto.errors import ArautoError, Code
+from arauto.pipeline.lake.alone import only_one_in
 from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.session import open_spark
-from arauto.storage.filelock import only_one
 
 __all__ = ["Context", "only_writer", "open_context"]
 
@@ -29,7 +29,12 @@ class Context:
 
 @contextmanager
 def open_context(
-    config: Config, app_name: str, *, master: str = "", unattended: bool = False
+    config: Config,
+    app_name: str,
+    *,
+    master: str = "",
+    unattended: bool = False,
+    tell: Callable[[str], object] | None = None,
 ) -> Iterator[Context]:
     """Start Spark over the configured lake.
 
@@ -37,7 +42,7 @@ def open_context(
         config: the node's configuration.
         app_name: what a cluster's pages call it.
         master: where Spark runs, if not where the configuration says.
-        unattended: see `open_spark`.
+        unattended, tell: see `open_spark`.
 
     Raises:
         ArautoError: NO_JAVA.
@@ -51,6 +56,7 @@ def open_context(
             driver_memory_mb=pipeline.driver_memory_mb,
             unattended=unattended,
             more=pipeline.spark,
+            tell=tell,
         )
         with spark_session as spark:
             yield Context(config, spark, Lake(spark, lake_dir(config)))
@@ -61,16 +67,10 @@ def only_writer(root: Path) -> Iterator[None]:
     """Be the only one that takes rows into this lake, or (of its upkeep's directory) replaces its files.
 
     Raises:
-        ArautoError: LAKE_BUSY; BAD_CONFIG, the directory cannot be made.
+        ArautoError: LAKE_BUSY; BAD_CONFIG, the directory cannot be made or written to.
     """
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ArautoError(
-            Code.BAD_CONFIG, f"the directory {root} cannot be made: {error.strerror}"
-        ) from error
     busy = ArautoError(
         Code.LAKE_BUSY, f"somebody else writes to {root}; wait for that or stop it first"
     )
-    with only_one(root / ".lock", busy):
+    with only_one_in(root, ".lock", busy):
         yield

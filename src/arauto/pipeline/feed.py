@@ -1,12 +1,15 @@
 """Where rules get their rows from: the journal's database."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from arauto.config.addresses import postgres_url
 from arauto.config.schema import Config
 from arauto.errors import ArautoError, Code
+from arauto.pipeline.lake.coverage import Coverage
 from arauto.pipeline.source.datasource import ArautoDataSource
 from arauto.storage import migrate
 from arauto.storage.sqlite import DATABASE_NAME
@@ -24,8 +27,10 @@ def journal_stream(
     starting: str = "earliest",
     idle_s: int = 0,
     settled: bool = False,
+    gate: Path | None = None,
+    expired: Mapping[str, Coverage] | None = None,
 ) -> DataFrame:
-    """Journal rows within a second or two of their commit."""
+    """Journal rows within a second or two of their commit; `expired` ones are passed over."""
     spark.dataSource.register(ArautoDataSource)
     options = {
         "url": url,
@@ -35,6 +40,10 @@ def journal_stream(
         "idleSeconds": str(idle_s),
         "settled": str(settled).lower(),
     }
+    if gate is not None:
+        options["gate"] = str(gate)
+    if expired:
+        options["expired"] = msgspec.json.encode(expired).decode()
     if segments is not None:
         options["segments"] = str(segments)
     return spark.readStream.format("arauto").options(**options).load()

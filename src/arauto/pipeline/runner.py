@@ -16,6 +16,7 @@ from arauto.pipeline.context import Context
 from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.lifeline import Lifeline, spark_ended
 from arauto.pipeline.metrics import PipelineMetrics, ProgressListener
+from arauto.pipeline.renamed import export_renamed
 from arauto.pipeline.rollup.serve import Destination, serve
 from arauto.pipeline.rules.allowance import Allowance
 from arauto.pipeline.rules.running import RuleQuery
@@ -114,6 +115,7 @@ class Pipeline:
     def backfill(self) -> None:
         """Take in all there is now, once."""
         self._segments.mkdir(parents=True, exist_ok=True)
+        export_renamed(self._context.config, self._segments)
         self._take_all()
         self._follow_all()
 
@@ -123,6 +125,7 @@ class Pipeline:
         """Take segments as they come."""
         self._use_pool(ARCHIVE)
         self._metrics.running.labels(ARCHIVE).set(1)
+        export_renamed(self._context.config, self._segments)
         try:
             while not self._stop.is_set():
                 self._take_all()
@@ -213,6 +216,8 @@ class Pipeline:
             self._metrics.alerts_left_out.inc,
             self._allowance,
             lambda reason, count: self._metrics.events_left_out.labels(reason).inc(count),
+            self._metrics.hubs_not_waited_for.labels(query).set,
+            self._metrics.rows_expired.labels(query).inc,
         )
         return lambda: running.run(self._stop)
 

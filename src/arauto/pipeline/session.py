@@ -4,9 +4,10 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyspark
 from pyspark.sql import SparkSession
@@ -15,6 +16,8 @@ from arauto.errors import ArautoError, Code
 from arauto.pipeline.java import find_java_home
 from arauto.pipeline.lifeline import ENDS_OUT_OF_MEMORY, how_it_ended, spark_ended, stop_spark
 from arauto.pipeline.master import check_master
+from arauto.pipeline.said import Said, hearing
+from arauto.printable import printable
 
 __all__ = ["open_spark", "spark_settings", "unhurried"]
 
@@ -104,6 +107,7 @@ def open_spark(
     driver_memory_mb: int = 1_024,
     unattended: bool = False,
     more: Mapping[str, str] | None = None,
+    tell: Callable[[str], object] | None = None,
 ) -> Iterator[SparkSession]:
     """Start Spark and stop it at the end.
 
@@ -115,6 +119,7 @@ def open_spark(
         unattended: it runs for days, so Java ends when it is out of memory, for somebody to start it anew.
             Else only what asked for too much fails.
         more: settings that win over the usual ones.
+        tell: given what Spark prints, line by line; None = it is shown only if Spark fails.
 
     Raises:
         ArautoError: NO_JAVA; BAD_CONFIG, there is no such master; SPARK_ENDED, whatever else failed because
@@ -123,33 +128,54 @@ def open_spark(
     check_master(master)
     made_dir = made_dir.resolve()
     made_dir.mkdir(parents=True, exist_ok=True)
-    os.environ["JAVA_HOME"] = str(find_java_home(os.environ, made_dir))
-    # Workers must be this very Python, with the packages of this environment.
-    if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    with hearing(made_dir, tell or (lambda _line: None)) as said:
+        os.environ["JAVA_HOME"] = str(find_java_home(os.environ, made_dir, said.path))
+        builder = _builder(app_name, made_dir, master)
+        settings = spark_settings(
+            made_dir, driver_memory_mb=driver_memory_mb, unattended=unattended
+        )
+        if not master.startswith("local"):
+            # Executors on other machines must find the driver.
+            del settings["spark.driver.bindAddress"], settings["spark.driver.host"]
+        for name, value in (settings | dict(more or {})).items():
+            builder = builder.config(name, value)
+        try:
+            spark = builder.getOrCreate()
+        except Exception:
+            _show(said)
+            raise
+        try:
+            yield spark
+        except Exception as error:
+            how = how_it_ended(spark)
+            if how and tell is None:
+                _show(said)
+            if not how or (isinstance(error, ArautoError) and error.code is Code.SPARK_ENDED):
+                raise
+            raise spark_ended(how) from error
+        finally:
+            said.ending()
+            stop_spark(spark)
+
+
+def _builder(app_name: str, made_dir: Path, master: str) -> Any:
     local = master.startswith("local")
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Workers must be this very Python, with the packages of this environment.
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["PYSPARK_PYTHON"] = _quick_python(made_dir) if local else sys.executable
     if master == "local[*]":
         # Rules have a place per core, also while a task of `unhurried` work goes on for seconds.
         master = f"local[{(os.cpu_count() or 1) + _half_the_cores()}]"
-    builder = SparkSession.builder.appName(app_name).master(master)
-    settings = spark_settings(made_dir, driver_memory_mb=driver_memory_mb, unattended=unattended)
-    if not master.startswith("local"):
-        # Executors on other machines must find the driver.
-        del settings["spark.driver.bindAddress"], settings["spark.driver.host"]
-    for name, value in (settings | dict(more or {})).items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    try:
-        yield spark
-    except Exception as error:
-        how = how_it_ended(spark)
-        if not how or (isinstance(error, ArautoError) and error.code is Code.SPARK_ENDED):
-            raise
-        raise spark_ended(how) from error
-    finally:
-        stop_spark(spark)
+    return SparkSession.builder.appName(app_name).master(master)
+
+
+def _show(said: Said) -> None:
+    """What Spark said last, for whoever looks for the reason."""
+    said.stop()
+    for line in said.last:
+        sys.stderr.write(f"{printable(line)}\n")
 
 
 def unhurried(spark: SparkSession) -> SparkSession:

@@ -188,7 +188,11 @@ def write_rows(directory: Path, batches: Iterable[Sequence[dict[str, Any]]]) -> 
 
 
 def run_stream(
-    spark: SparkSession, directory: Path, compiled: Iterable[Program], checkpoint: Path
+    spark: SparkSession,
+    directory: Path,
+    compiled: Iterable[Program],
+    checkpoint: Path,
+    **options: Any,
 ) -> list[tuple[Any, ...]]:
     """Read all files that are new since the checkpoint, one a batch; the matches, in order of batches. Rules
     of both queries run one query after the other."""
@@ -203,9 +207,8 @@ def run_stream(
     for name, chosen in by_query(compiled).items():
         if chosen:
             place = checkpoint / name / f"v{PLAN_VERSION}"
-            finished(
-                partial(start_query, spark, source, name, chosen, place, keep, available_now=True)
-            )
+            start = partial(start_query, spark, source, name, chosen, place, keep)
+            finished(partial(start, available_now=True, **options))
     return found
 
 

@@ -1,8 +1,10 @@
 """`arauto pipeline rules`: what a rule's author sees."""
 
 import json
+import os
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ from arauto.config.schema import Config
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.context import Context
 from arauto.pipeline.lake.table import Lake
+from arauto.pipeline.rules.known import Known, KnownRule, known_path, write_known
+from arauto.pipeline.rules.since import Since
 from arauto.pipeline.schemas import JOURNAL
 from tests.pipeline.rules.support import T0, message, programs, row_tuple
 from tests.pipeline.sink.nodes import TOKEN, KeepingNode, running_node
@@ -69,6 +73,21 @@ def test_check_names_the_file_and_the_line(file: Path, text: str, said: str) -> 
     assert said in error.message
 
 
+@pytest.mark.parametrize("command", [["check"], ["push", "--hub", "shop"]])
+def test_all_errors_of_a_file_are_told_line_by_line(file: Path, command: list[str]) -> None:
+    wrong = _RULE.replace("version: 1", "version: x").replace("payload.price > 100", "prise > 100")
+    file.write_text(f"{wrong}---\n{_RULE}---\nrule: other\n")
+    error = CliRunner().invoke(app, [*command, str(file)]).exception
+    assert isinstance(error, ArautoError)
+    head, *lines = error.message.splitlines()
+    assert head == f"{file}: 3 problems"
+    assert [line.split(": ")[1] for line in lines] == [
+        "line 3, column 8",
+        "line 2, column 10",
+        "line 11, column 1",
+    ]
+
+
 def test_a_pushed_rule_is_listed_and_shown(node: KeepingNode, file: Path) -> None:
     def run(*arguments: str) -> str:
         done = CliRunner().invoke(app, arguments, catch_exceptions=False)
@@ -76,10 +95,71 @@ def test_a_pushed_rule_is_listed_and_shown(node: KeepingNode, file: Path) -> Non
         return done.output
 
     # The node shares this process's output, and says what was changed.
-    assert run("push", str(file), "--hub", "shop").splitlines()[-1] == "shop/spike version 1"
+    assert "shop/spike version 1\n" in run("push", str(file), "--hub", "shop")
     [listed] = map(json.loads, run("list", "--json").splitlines())
     assert (listed["hub"], listed["rule"], listed["enabled"]) == ("shop", "spike", True)
+    assert listed["state"] == "waits"
     assert run("show", "spike", "--hub", "shop") == _RULE
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "a/b"])
+def test_what_is_no_name_of_a_rule_deletes_nothing(node: KeepingNode, name: str) -> None:
+    error = CliRunner().invoke(app, ["delete", name, "--hub", "shop"]).exception
+    assert isinstance(error, ArautoError)
+    assert error.code is Code.BAD_FIELD
+    with node.api() as api:
+        assert api.messages_per_s("shop") >= 0  # The hub is still there.
+
+
+@pytest.mark.usefixtures("node")
+def test_a_deleted_rule_is_gone_and_cannot_be_deleted_twice(file: Path) -> None:
+    run = partial(CliRunner().invoke, app)
+    assert run(["push", str(file), "--hub", "shop"]).exit_code == 0
+    other = run(["delete", "spike", "--hub", "mall"]).exception
+    assert isinstance(other, ArautoError)
+    done = run(["delete", "spike", "--hub", "shop"])
+    assert (done.exit_code, "shop/spike deleted\n" in done.output) == (0, True)
+    assert run(["list", "--json"]).output == ""
+    again = run(["delete", "spike", "--hub", "shop"]).exception
+    assert isinstance(again, ArautoError)
+    assert again.code is Code.NOT_FOUND
+
+
+def test_push_says_from_when_on_a_rule_sees_messages_and_waits_until_it_runs(
+    node: KeepingNode, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARAUTO_PIPELINE__LAKE_DIR", str(tmp_path / "lake"))
+    monkeypatch.setenv("COLUMNS", "200")
+    push = ["push", str(file), "--hub", "shop"]
+    done = CliRunner().invoke(app, push)
+    assert "no pipeline runs over this lake; once one does" in done.output
+
+    checkpoint = tmp_path / "lake" / "_checkpoints" / "rules" / "v2"
+    write_known(checkpoint, Known())
+    done = CliRunner().invoke(app, [*push, "--wait", "0.1"])
+    assert done.exit_code == 1
+    assert "within seconds; they see all that is published from now on" in done.output
+
+    with node.api() as api:
+        [record] = api.correlations()
+    rule = KnownRule(
+        hub="shop", rule="spike", version=record.version, since=Since("n1", 3, 1_789_999_200_000)
+    )
+    write_known(checkpoint, Known(rules=(rule,), running_ms=1_789_999_201_000))
+    done = CliRunner().invoke(app, [*push, "--wait", "60"])
+    assert done.exit_code == 0
+    assert "runs, and sees what was published since 2026-09-21T14:00:00Z" in done.output
+    [listed] = map(json.loads, CliRunner().invoke(app, ["list", "--json"]).output.splitlines())
+    assert listed["state"] == "running since 2026-09-21T14:00:01Z"
+    assert listed["since"] == "2026-09-21T14:00:00Z"
+
+    write_known(checkpoint, Known(problems={"shop/spike": "line 1: no"}))
+    done = CliRunner().invoke(app, [*push, "--wait", "0.1"])
+    assert (done.exit_code, "line 1: no" in done.output) == (1, True)
+
+    long_ago_s = 1_000_000_000
+    os.utime(known_path(checkpoint), (long_ago_s, long_ago_s))
+    assert "no pipeline runs" in CliRunner().invoke(app, push).output
 
 
 @pytest.fixture

@@ -51,6 +51,36 @@ def test_stream_batch_and_matcher_agree_on_every_kind_of_rule_whatever_clients_s
     assert sorted(map(tuple, found)) == wanted
 
 
+def test_numbers_of_payloads_are_keys_texts_and_payloads_by_their_digits(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    digits = {
+        "1795066120.4674747": "1795066120.4674747",
+        "0.0001": "0.0001",
+        "12345678.9": "12345678.9",
+        "1e3": "1000",
+        "38.70": "38.7",
+        "9007199254740993": "9007199254740993",
+    }
+    compiled = programs("""
+rule: digits
+key: [payload.n]
+match: "payload.n like '%' and payload.n not in ('12345678.9') or payload.n = '12345678.9'"
+emit: {channel: alerts, payload: {n: payload.n, said: "'n=' || payload.n"}}
+""")
+    rows = [message(n, n * 100, f'{{"n": {sent}}}') for n, sent in enumerate(digits, 1)]
+    wanted = {(f'["{text}"]', f'{{"n":"{text}","said":"n={text}"}}') for text in digits.values()}
+
+    write_rows(tmp_path / "in", [rows, [heartbeat(99, 60_000)]])
+    streamed = run_stream(spark, tmp_path / "in", compiled, tmp_path / "checkpoint")
+    frame = spark.createDataFrame([row_tuple(row) for row in rows], JOURNAL)
+    found = matches_batch(frame, compiled, until_ms=T0 + 50_000)
+    alone = expected(rows, compiled, T0 + 50_000)
+    key, payload = found.columns.index("key"), found.columns.index("payload")
+    for matches in (streamed, map(tuple, found.collect()), alone):
+        assert {(match[key], match[payload]) for match in matches} == wanted
+
+
 def test_the_plan_does_not_grow_with_the_rules(spark: SparkSession) -> None:
     rows = spark.createDataFrame([row_tuple(row) for row in traffic(3)], JOURNAL)
     many = [

@@ -133,6 +133,43 @@ def test_a_stream_whose_next_rows_were_trimmed_fails_loudly(
         _run(spark, feed, tmp_path)
 
 
+def test_a_stream_passes_over_what_has_expired_and_reads_the_rest(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    feed.write(*(message(n) for n in range(6)))
+    feed.export(rows_max=2)
+    feed.trim(6)
+    options = {"segments": str(feed.segments), "rowsPerBatch": 2}
+    for segment in segments.segments(feed.segments, "n1")[:2]:
+        segment.path.unlink()
+    with pytest.raises(PySparkException, match="OFFSET_TRIMMED"):
+        _run(spark, feed, tmp_path, **options)
+    # A batch of which nothing is left is done as well.
+    batches = _run(spark, feed, tmp_path, expired='{"n1":[[1,4]]}', **options)
+    assert batches == [[], [], [("n1", 5), ("n1", 6)]]
+
+
+def test_only_what_the_lake_holds_and_later_segments_follow_has_expired(any_feed: Feed) -> None:
+    any_feed.write(*(message(n) for n in range(8)))
+    any_feed.export(rows_max=2)
+    any_feed.trim(6)
+    first, second, third, fourth = segments.segments(any_feed.segments, "n1")
+    with contextlib.closing(Journal(any_feed.url, any_feed.segments, frozenset())) as journal:
+        assert journal.expired({}, {"n1": ((1, 8),)}) == {}
+        first.path.unlink()
+        third.path.unlink()
+        assert journal.expired({}, {"n1": ((1, 8),)}) == {"n1": ((1, 2), (5, 6))}
+        assert journal.expired({"n1": 1}, {"n1": ((1, 8),)}) == {"n1": ((2, 2), (5, 6))}
+        assert journal.expired({"n1": 6}, {"n1": ((1, 8),)}) == {}
+        assert journal.expired({}, {"n1": ((2, 5),)}) == {"n1": ((2, 2), (5, 5))}
+        assert journal.expired({}, {}) == {}
+        # The database has those in any case, and the directory may not be there just now.
+        fourth.path.unlink()
+        assert journal.expired({}, {"n1": ((1, 8),)}) == {"n1": ((1, 2),)}
+        second.path.unlink()
+        assert journal.expired({}, {"n1": ((1, 8),)}) == {}
+
+
 def test_only_the_kinds_asked_for_are_read(spark: SparkSession, feed: Feed) -> None:
     feed.write(message(1), beat(2), message(3))
     assert _places(_batch(spark, feed, kinds="8")) == [("n1", 2)]
@@ -152,6 +189,7 @@ def test_rows_tell_up_to_when_they_are_complete(spark: SparkSession, any_feed: F
         ({"url": ""}, 'the option "url" is required'),
         ({"rowsPerBatch": "none"}, "expected a whole number, at least 1"),
         ({"kinds": "x"}, "expected numbers with commas"),
+        ({"expired": "[1]"}, "expected a JSON object such as"),
         ({"startingOffsets": "soon"}, "expected earliest, latest"),
     ],
 )

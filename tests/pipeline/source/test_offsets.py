@@ -5,13 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arauto.errors import ArautoError, Code
+from arauto.pipeline.lake.coverage import merge
 from arauto.pipeline.source.offsets import (
     IdlePace,
+    NodeRange,
     Place,
     latest,
     parse_starting,
     ranges,
     settled_ms,
+    without,
 )
 
 _SEQ = st.integers(0, 500)
@@ -44,6 +47,38 @@ def test_rows_that_left_the_journal_are_missed_loudly_without_segments() -> None
     with pytest.raises(ArautoError, match="rows 1 to 5 of node a") as caught:
         list(ranges({}, {"a": 9}, {"a": Place(5, 9)}, rows_per_task=9, segments=False))
     assert caught.value.code is Code.OFFSET_TRIMMED
+
+
+@given(
+    _SEQ,
+    _SEQ,
+    _SEQ,
+    st.integers(1, 60),
+    st.lists(st.tuples(_SEQ, st.integers(0, 50)), max_size=4),
+)
+def test_tasks_cover_all_but_what_has_expired(
+    start: int, length: int, trimmed: int, at_once: int, gone: list[tuple[int, int]]
+) -> None:
+    end = start + length
+    places = {"a": Place(min(trimmed, end), end)}
+    expired = merge((first + 1, first + 1 + more) for first, more in gone)
+    found = ranges({"a": start}, {"a": end}, places, rows_per_task=at_once, segments=True)
+    covered = [
+        seq
+        for each in without(found, {"a": expired, "b": ((1, 999),)})
+        for seq in range(each.first, each.last + 1)
+    ]
+    lost = {seq for first, last in expired for seq in range(first, last + 1)}
+    assert covered == [seq for seq in range(start + 1, end + 1) if seq not in lost]
+
+
+def test_what_is_read_besides_is_read_from_where_it_was() -> None:
+    here, there = NodeRange("a", 1, 9, in_segments=True), NodeRange("a", 10, 12)
+    assert list(without([here, there], {"a": ((3, 4), (12, 20))})) == [
+        NodeRange("a", 1, 2, in_segments=True),
+        NodeRange("a", 5, 9, in_segments=True),
+        NodeRange("a", 10, 11),
+    ]
 
 
 def test_a_journal_shorter_than_what_was_read_is_another_journal() -> None:

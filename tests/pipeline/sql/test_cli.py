@@ -3,6 +3,9 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,9 @@ from typer.testing import CliRunner
 
 from arauto.cli.main import app
 from arauto.cli.pipeline.sql_show import show
+from arauto.config.schema import Config
 from arauto.errors import ArautoError, Code
+from arauto.pipeline.context import Context
 from arauto.pipeline.sql.run import Answer
 from tests.pipeline.sql.lakes import make_lake
 from tests.pipeline.waiting import LAST_RESORT_S
@@ -40,6 +45,24 @@ def test_views_are_listed_and_described_without_starting_spark() -> None:
         app, ["pipeline", "sql", "-f", "json"], input="describe matches;"
     )
     assert {"column": "rule", "type": "string"} in json.loads(described.stdout)
+
+
+@pytest.mark.parametrize(("hub", "is_missing"), [("shopp", True), ("shop", False)])
+def test_a_count_of_nothing_tells_a_mistyped_hub_from_a_quiet_one(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub: str, is_missing: bool
+) -> None:
+    context = Context(Config(), spark, make_lake(spark, tmp_path))
+
+    @contextmanager
+    def started(*_: object, **__: object) -> Iterator[Context]:
+        yield context
+
+    monkeypatch.setattr(import_module("arauto.cli.pipeline.sql"), "starting_spark", started)
+    query = "SELECT count(*) AS n FROM messages WHERE channel = 'none'"
+    done = CliRunner().invoke(app, ["pipeline", "sql", query, "--hub", hub, "-f", "json"])
+    assert json.loads(done.stdout) == [{"n": 0}]
+    said = "the lake has no rows of a hub shopp; did you mean shop?"
+    assert (said in " ".join(done.stderr.split())) is is_missing
 
 
 @pytest.mark.slow

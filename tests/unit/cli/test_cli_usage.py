@@ -106,6 +106,7 @@ def test_a_misspelt_command_is_answered_with_the_nearest() -> None:
         (("pub", "a", "x", "--binary-file", "y"), "give either DATA"),
         (("pub", "a", "--binary-file", "missing"), "--binary-file: No such file"),
         (("pub", "a*", "x"), "no wildcards"),
+        (("sub", "a", "doc:*"), "doc:*: documents are opened by name"),
         (("pub", "a", "x", "--json-data"), "not JSON"),
         (("pub", "a", "x", "--json-data", "--text"), "contradict each other"),
         (("pub", "a", "-", "--repeat", "2"), "--repeat needs DATA"),

@@ -96,6 +96,36 @@ def test_it_ends_when_it_is_told_to(end: str) -> None:
     assert asked(Typed("SELECT 1;", end, "SELECT 2;")) == ["SELECT 1"]
 
 
+def test_commands_work_within_a_question_too_and_the_question_goes_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    typed = Typed("SELECT 1", "\\d messages", "  \\?", ", 2;", "SELECT", "  \\q", "SELECT 3;")
+    assert asked(typed) == ["DESCRIBE messages", "SELECT 1\n, 2"]
+    assert typed.prompts == ["shop> ", *["----> "] * 3, "shop> ", "----> "]
+    assert "A question ends with a semicolon" in capsys.readouterr().err
+
+
+def test_a_command_may_stand_behind_a_question_or_a_part_of_one() -> None:
+    assert asked(Typed("SELECT 1; \\d messages", "SELECT 2;")) == [
+        "SELECT 1",
+        "DESCRIBE messages",
+        "SELECT 2",
+    ]
+    assert asked(Typed("SELECT 1 \\d", ", 2;")) == ["SHOW TABLES", "SELECT 1 \n, 2"]
+
+
+def test_a_backslash_within_quotes_or_a_comment_is_no_command() -> None:
+    lines = ("SELECT 'a", "", "\\q', `", "\\d`, /* ", "\\q */ 1 -- \\q", ";")
+    assert asked(Typed(*lines)) == ["\n".join(lines[:-1])]
+
+
+def test_words_that_end_it_are_words_of_the_question_within_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert asked(Typed("SELECT 1 AS", "exit", ";")) == ["SELECT 1 AS\nexit"]
+    assert "\\q ends it, also within a question" in capsys.readouterr().err
+
+
 def test_it_ends_at_the_end_of_its_input_also_within_a_question() -> None:
     assert asked(Typed("SELECT 1;", "SELECT")) == ["SELECT 1"]
 

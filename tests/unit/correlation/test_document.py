@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from arauto.correlation.document import load_rule, load_rules
+from arauto.correlation.document import ERRORS_MAX, examine_rules, load_rule, load_rules
 from arauto.errors import ArautoError, Code
 from arauto.storage.base import Kind
 
@@ -177,7 +177,7 @@ def test_kinds_have_the_numbers_of_the_journal() -> None:
         ),
         (HOLD, "  p:", "  user:", 8, "let.user: a name has"),
         (HOLD, "base: last_stable", "base: mean", 12, "hold.base: expected last_stable"),
-        (HOLD, "  base: last_stable\n", "", 10, "base() is not a function"),
+        (HOLD, "  base: last_stable\n", "", 10, "a hold that says base: last_stable"),
         (HOLD, "prices:*", "prices *", 4, "from.channels[0]: a channel name has no white space"),
         (
             HOLD,
@@ -290,3 +290,49 @@ def test_a_rule_has_at_most_so_many_bytes_and_steps() -> None:
 
 def test_a_deep_document_is_refused() -> None:
     assert "levels deep" in refusal("rule: " + "[" * 200 + "]" * 200)
+
+
+def test_everything_that_is_wrong_in_a_file_is_told_at_once() -> None:
+    text = """rule: good
+match: "true"
+emit: {channel: a}
+---
+rule: two words
+version: none
+from: {channels: []}
+match: prise > 1
+emit: {channel: a}
+---
+rule: emits
+match: "true"
+emit: {channel: a, payload: {x: y, z: payload.z, w: lst.p}}
+---
+rule: [
+---
+rule: good
+match: "true"
+emit: {channel: a}
+"""
+    rules, errors = examine_rules(text)
+    assert [rule.name for rule in rules] == ["good"]
+    assert all(error.code is Code.BAD_RULE for error in errors)
+    places = [error.message.split(": ")[:2] for error in errors]
+    assert places == [
+        ["line 8, column 8", "match"],
+        ["line 7, column 18", "from.channels"],
+        ["line 5, column 7", "rule"],
+        ["line 6, column 10", "version"],
+        ["line 13, column 33", "emit.payload.x"],
+        ["line 13, column 53", "emit.payload.w"],
+        ["line 16, column 1", errors[6].message.split(": ")[1]],
+        ["line 17, column 1", "rule"],
+    ]
+    assert "while parsing" in errors[6].message
+    with pytest.raises(ArautoError) as caught:
+        load_rules(text)
+    assert caught.value.message == errors[0].message
+
+
+def test_so_many_errors_are_told_and_no_more() -> None:
+    _, errors = examine_rules("rule: r\n---\n" * (ERRORS_MAX + 20))
+    assert len(errors) == ERRORS_MAX

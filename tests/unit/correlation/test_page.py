@@ -9,8 +9,11 @@ from arauto.correlation.bodies import BODIES
 from arauto.correlation.compiler import compile_rule
 from arauto.correlation.document import load_rule
 from arauto.correlation.expression import KINDS
+from arauto.correlation.matcher import advance
+from arauto.correlation.rows import event_of
 from arauto.correlation.scope import COLUMNS, TOTALS
 from arauto.errors import ArautoError
+from tests.unit.correlation.test_matcher import row
 
 PAGE = (Path(__file__).parents[3] / "docs" / "topics" / "correlation.md").read_text(
     encoding="utf-8"
@@ -31,6 +34,26 @@ def test_every_kind_has_an_example(kind: str) -> None:
 @pytest.mark.parametrize("name", [*COLUMNS, *KINDS.values(), *TOTALS["count"], *TOTALS["change"]])
 def test_every_name_is_on_the_page(name: str) -> None:
     assert f"`{name}`" in PAGE
+
+
+def test_the_van_of_the_page_is_told_of_once_it_stood_for_a_minute_and_not_while_it_drives() -> (
+    None
+):
+    [text] = [each for each in EXAMPLES if each.startswith("rule: standing-still\n")]
+    program = compile_rule("shop", load_rule(text))
+    driven = [(n * 10, n * 0.01) for n in range(9)]
+    # A little shaking is standing, and the second event there begins the minute.
+    stood = [(90 + n * 30, (0.08, 0.0801)[n % 2]) for n in range(10)]
+    events = []
+    for seq, (at_s, la) in enumerate(driven + stood):
+        sent = row(seq, at_s * 1_000, {"van": "v1", "la": la, "lo": 7.5})
+        found = event_of(program, sent)
+        assert found is not None
+        events.append(found[1])
+    matches = advance(program, '["v1"]', None, events, 10**9).matches
+    assert [(match.ts_ms, match.payload) for match in matches] == [
+        (150_000, {"van": "v1", "la": "0.0801", "lo": "7.5"})
+    ]
 
 
 WRONG = [

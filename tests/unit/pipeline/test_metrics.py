@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import structlog
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
     QueryStartedEvent,
@@ -100,6 +101,18 @@ def test_a_batch_is_shown_with_its_rate_backlog_state_and_lag(shown: _Shown) -> 
     # Of all stateful operators together.
     assert (shown["state_rows"], shown["state_bytes"]) == (16, 1_234)
     assert shown["watermark_lag_seconds"] == 6.5
+
+
+def test_rows_that_came_too_late_for_a_count_are_counted_and_told(shown: _Shown) -> None:
+    late = _state(5, 234) | {"numRowsDroppedByWatermark": 3}
+    with structlog.testing.capture_logs() as told:
+        _report(shown.listener, name="counts", stateOperators=[late])
+        _report(shown.listener, name="counts")
+    left_out = shown.metrics.registry.get_sample_value(
+        "arauto_pipeline_events_left_out_total", {"reason": "late_or_no_room"}
+    )
+    assert left_out == 3
+    assert [each["count"] for each in told if each["log_level"] == "warning"] == [3]
 
 
 def test_rows_and_batches_add_up_while_the_rest_is_of_the_last_batch(shown: _Shown) -> None:

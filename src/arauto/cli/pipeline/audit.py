@@ -16,6 +16,7 @@ from arauto.cli.pipeline.common import (
     Master,
     parse_time,
     read_config,
+    say_if_hub_is_missing,
     starting_spark,
 )
 from arauto.names import check_hub, check_kept
@@ -82,6 +83,8 @@ def audit(
         subject = Subject(message, user, channel, peaks)
         with console.status("looking …"):
             answer = ask_audit(context.lake, question, subject, limit)
+            if not answer.rows:
+                say_if_hub_is_missing(console, context, hub)
         _show(answer, form)
     if answer.is_cut:
         console.print(

@@ -1,7 +1,7 @@
 """What the pipeline's commands share: the configuration, Spark with a sign of life, times, progress."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,6 +28,7 @@ __all__ = [
     "parse_time",
     "progress_bar",
     "read_config",
+    "say_if_hub_is_missing",
     "starting_spark",
 ]
 
@@ -72,6 +73,7 @@ def starting_spark(
     master: str = "",
     alone: Path | None = None,
     unattended: bool = False,
+    tell: Callable[[str], object] | None = None,
 ) -> "Iterator[Context]":
     """An open pipeline; says that it is starting, because that takes a while.
 
@@ -82,6 +84,7 @@ def starting_spark(
         master: where Spark runs, if not where the configuration says.
         alone: be the only one that writes to this lake, which is known before Spark has started.
         unattended: it runs for days: without memory, Spark ends instead of limping on.
+        tell: given what Spark prints, line by line; None = it is shown only if Spark fails.
 
     Raises:
         ArautoError: NO_SPARK, NO_JAVA, LAKE_BUSY; BAD_CONFIG, there is no such master.
@@ -103,9 +106,17 @@ def starting_spark(
             stack.enter_context(only_writer(alone))
         with console.status("starting Spark …"):
             context = stack.enter_context(
-                open_context(config, app_name, master=master, unattended=unattended)
+                open_context(config, app_name, master=master, unattended=unattended, tell=tell)
             )
         yield context
+
+
+def say_if_hub_is_missing(console: Console, context: "Context", hub: str | None) -> None:
+    """For an answer about a hub that says nothing: a mistyped name must not look like a quiet hub."""
+    from arauto.pipeline.lake.hubs import missing_hub
+
+    if hub is not None and (said := missing_hub(context.lake, hub)):
+        console.print(Text(printable(said)), style="yellow")
 
 
 def progress_bar(console: Console) -> Progress:

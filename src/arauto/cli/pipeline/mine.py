@@ -15,10 +15,13 @@ from arauto.cli.pipeline.common import (
     Master,
     parse_time,
     read_config,
+    say_if_hub_is_missing,
     starting_spark,
 )
+from arauto.config.addresses import admin_url, lake_dir
 from arauto.errors import ArautoError, Code
 from arauto.names import check_hub, check_kept
+from arauto.pipeline.lake.alone import check_writable
 from arauto.printable import printable
 
 if TYPE_CHECKING:
@@ -100,6 +103,7 @@ def mine(
     console = errors()
     if publish is not None:
         _check_publishing(settings, hub, publish)
+    check_writable(lake_dir(settings) / "_mining")
     with starting_spark(settings, "arauto-mine", console, master=master) as context:
         from arauto.pipeline.mining.options import MiningOptions
         from arauto.pipeline.mining.run import mine as run_mining
@@ -117,6 +121,8 @@ def mine(
         )
         with console.status("mining …"):
             mined = run_mining(context.lake, options, now_ms=int(now.timestamp() * 1000), **times)
+            if not mined.bounded.baskets:
+                say_if_hub_is_missing(console, context, hub)
         _show(Output(), mined, options, show)
         if publish is not None:
             _publish(settings, mined, options, publish, console)
@@ -154,7 +160,6 @@ def _show(output: Console, mined: "Mined", options: "MiningOptions", show: int) 
 
 def _check_publishing(settings: "Config", hub: str, channel: str) -> None:
     """Whether changes can be told, before a run is stored whose changes nobody would hear of."""
-    from arauto.config.addresses import admin_url
     from arauto.pipeline.node_api import NodeApi, Retry
 
     check_hub(hub)

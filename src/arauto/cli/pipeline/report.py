@@ -15,6 +15,7 @@ from arauto.cli.pipeline.common import (
     parse_time,
     progress_bar,
     read_config,
+    say_if_hub_is_missing,
     starting_spark,
 )
 from arauto.names import check_hub
@@ -64,6 +65,7 @@ def report(
                     task, description=name, completed=STEPS.index(name)
                 ),
             )
+        say_if_hub_is_missing(console, context, hub)
     _write(output, render(made))
     console.print(f"written: {output}")
 

@@ -1,6 +1,8 @@
 """`arauto pipeline rules`: check, try, show and set correlation rules."""
 
 import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,24 +20,27 @@ from arauto.cli.pipeline.common import (
     Master,
     parse_time,
     read_config,
+    say_if_hub_is_missing,
     starting_spark,
 )
-from arauto.config.addresses import admin_url
+from arauto.config.addresses import admin_url, lake_dir
 from arauto.correlation.compiler import compile_rule
-from arauto.correlation.document import FILE_BYTES_MAX, load_rules
+from arauto.correlation.document import FILE_BYTES_MAX, examine_rules
 from arauto.correlation.rule import Rule
 from arauto.errors import ArautoError, Code
-from arauto.names import check_hub
-from arauto.pipeline.node_api import NodeApi
+from arauto.names import check_hub, check_id
+from arauto.pipeline.node_api import CorrelationRecord, NodeApi
 from arauto.printable import printable
 
 if TYPE_CHECKING:
     from arauto.correlation.program import Program
     from arauto.pipeline.context import Context
+    from arauto.pipeline.rules.known import Shown
 
 __all__ = ["app"]
 
 _CELL_LEN_MAX = 120
+_LOOK_S = 0.5
 
 app = typer.Typer(
     name="rules",
@@ -109,6 +114,8 @@ def try_(
         console.status("trying …"),
     ):
         counts, rows = _tried(context, programs, (from_ms, to_ms), limit)
+        if not rows:
+            say_if_hub_is_missing(console, context, hub)
     _print(rows, as_json=as_json)
     for program in programs:
         count = counts.get(program.rule, 0)
@@ -123,9 +130,10 @@ def list_(
     as_json: _AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """List the node's rules."""
+    """List the node's rules, and how they are doing in the pipeline over this machine's lake."""
     with _api(config) as api:
         records = [record for record in api.correlations() if hub in ("", record.hub)]
+    doing = _doing(config, records)
     rows = [
         {
             "hub": record.hub,
@@ -133,6 +141,7 @@ def list_(
             "version": record.rule_version,
             "enabled": record.enabled,
             "owner": record.owner,
+            **_doing_cells(doing.get((record.hub, record.id))),
         }
         for record in records
     ]
@@ -144,20 +153,40 @@ def push(
     file: _File,
     hub: _Hub,
     disabled: Annotated[bool, typer.Option("--disabled", help="Keep them from running.")] = False,
+    wait: Annotated[
+        float,
+        typer.Option(metavar="N", min=0, help="Wait until they run, at most so many seconds."),
+    ] = 0,
     config: ConfigFile = None,
 ) -> None:
     """Set the rules of a file on the node. A running pipeline takes them up within seconds.
 
-    Another text needs a higher version.
+    They see all that is published from now on, whenever they begin to run. Another text needs a higher
+    version.
+
+    Exit code 1: refused, or they do not run yet.
     """
     check_hub(hub)
     rules = _load(file)
-    output = Output()
+    output, console = Output(), errors()
+    records = []
     with _api(config) as api:
         for rule in rules:
             record = api.put_correlation(hub, rule.name, rule.text, enabled=not disabled)
+            records.append(record)
             state = "" if record.enabled else " (disabled)"
             output.print(Text(f"{record.hub}/{record.id} version {record.rule_version}{state}"))
+    if disabled:
+        return
+    if wait:
+        with console.status("waiting until they run …"):
+            doing = _waited(config, records, wait)
+    else:
+        doing = _doing(config, records)
+    for said in _told(doing):
+        console.print(Text(printable(said)), style="dim")
+    if wait and any(each.state != "running" for each in doing.values()):
+        raise typer.Exit(1)
 
 
 @app.command(cls=Command)
@@ -172,6 +201,73 @@ def show(
     Output().print(Text(printable(found[0].text.rstrip("\n"))))
 
 
+@app.command(cls=Command)
+def delete(
+    rule: Annotated[str, typer.Argument(help="Its name.")], hub: _Hub, config: ConfigFile = None
+) -> None:
+    """Delete a rule of the node, whoever set it. What it was waiting for is forgotten.
+
+    Exit code 1: there is none of that name.
+    """
+    check_hub(hub)
+    # A rule called `..` would be the hub, to whoever reads the address.
+    check_id(rule, "rule")
+    with _api(config) as api:
+        api.delete_correlation(hub, rule)
+    Output().print(Text(printable(f"{hub}/{rule} deleted")))
+
+
+def _doing(
+    config: Path | None, records: Iterable[CorrelationRecord]
+) -> "dict[tuple[str, str], Shown]":
+    from arauto.pipeline.rules.known import shown
+
+    enabled = [(each.hub, each.id, each.version) for each in records if each.enabled]
+    return shown(lake_dir(read_config(config)), enabled)
+
+
+def _waited(
+    config: Path | None, records: Sequence[CorrelationRecord], wait_s: float
+) -> "dict[tuple[str, str], Shown]":
+    """How they are doing once all run, or the time is over."""
+    end_s = time.monotonic() + wait_s
+    while True:
+        doing = _doing(config, records)
+        if all(each.state == "running" for each in doing.values()) or time.monotonic() > end_s:
+            return doing
+        time.sleep(_LOOK_S)
+
+
+def _told(doing: "Mapping[tuple[str, str], Shown]") -> Iterator[str]:
+    """What to say of rules that were just set."""
+    for (hub, rule), each in doing.items():
+        if each.state == "running":
+            yield f"{hub}/{rule} runs, and sees what was published since {_time(each.since_ms)}"
+    states = {each.state for each in doing.values()}
+    if "starting" in states:
+        yield "the pipeline takes them up within seconds; they see all that is published from now on"
+    if "later" in states:
+        yield "rules of this hub were changed often: these run in a minute or two, and see what comes then"
+    if "waits" in states:
+        yield "no pipeline runs over this lake; once one does, they see all that was published from now on"
+    yield from sorted(states - {"running", "starting", "later", "waits"})
+
+
+def _doing_cells(doing: "Shown | None") -> dict[str, str]:
+    if doing is None:
+        return {"state": "disabled", "since": ""}
+    state = doing.state
+    if doing.running_ms:
+        state = f"running since {_time(doing.running_ms)}"
+    return {"state": state, "since": _time(doing.since_ms) if doing.since_ms else ""}
+
+
+def _time(ms: int) -> str:
+    return (
+        datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    )
+
+
 def _load(file: Path) -> list[Rule]:
     try:
         if file.stat().st_size > FILE_BYTES_MAX:
@@ -181,10 +277,12 @@ def _load(file: Path) -> list[Rule]:
         raise ArautoError(Code.BAD_RULE, f"{file}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ArautoError(Code.BAD_RULE, f"{file}: not UTF-8") from None
-    try:
-        rules = load_rules(text)
-    except ArautoError as error:
-        raise ArautoError(error.code, f"{file}: {error.message}", field=error.field) from None
+    rules, found = examine_rules(text)
+    if found:
+        # One as ever; several beneath each other, so that all of them can be mended at once.
+        said = [f"{file}: {error.message}" for error in found]
+        head = [f"{file}: {len(found)} problems"] if len(found) > 1 else []
+        raise ArautoError(found[0].code, "\n".join([*head, *said]), field=found[0].field)
     if not rules:
         raise ArautoError(Code.BAD_RULE, f"{file}: no rule in it")
     return rules

@@ -3,9 +3,11 @@
 import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO, cast
 
+import structlog
 import typer
 from rich.console import Console
 from rich.live import Live
@@ -14,6 +16,7 @@ from rich.text import Text
 
 from arauto.cli.console import errors
 from arauto.cli.pipeline.common import ConfigFile, DataDir, Master, read_config, starting_spark
+from arauto.cli.pipeline.log_file import LogFile
 from arauto.config.addresses import admin_url, lake_dir
 from arauto.config.base import secret_values
 from arauto.config.schema import Config
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+_log = structlog.get_logger(__name__)
+
 _Seconds = Annotated[
     float, typer.Option(min=0, metavar="N", help="Stop after N seconds; 0 = on Ctrl-C.")
 ]
@@ -32,6 +37,8 @@ _WithParent = Annotated[
     bool, typer.Option("--with-parent", hidden=True, help="Stop when who started this is gone.")
 ]
 _PICTURES_PER_S = 1
+#: Within the lake, since there is one pipeline per lake.
+_LOG = "_logs/pipeline.log"
 _WATCH_S = 1.0
 
 
@@ -53,10 +60,12 @@ def run(
     """
     console = errors()
     settings = read_config(config, data_dir)
+    log = _log_file(settings) if console.is_terminal else None
     configure_logging(
-        level="warning" if console.is_terminal else settings.debug.level,
+        level="warning" if console.is_terminal and log is None else settings.debug.level,
         format="console" if console.is_terminal else settings.debug.format,
         secrets=secret_values(settings),
+        stream=cast("TextIO | None", log),
     )
     with starting_spark(
         settings,
@@ -65,6 +74,7 @@ def run(
         master=master,
         alone=lake_dir(settings),
         unattended=True,
+        tell=_tell_spark(),
     ) as context:
         # Only now: they need Spark to be there.
         from arauto.pipeline.metrics import PipelineMetrics
@@ -72,7 +82,7 @@ def run(
 
         metrics = PipelineMetrics()
         pipeline = Pipeline(context, settings.admin.token, metrics)
-        _introduce(console, settings)
+        _introduce(console, settings, log)
         if settings.pipeline.metrics_port:
             metrics.serve(settings.pipeline.metrics_host, settings.pipeline.metrics_port)
         asked = _stop_asked(seconds, os.getppid() if with_parent else 0)
@@ -86,7 +96,23 @@ def run(
     console.print(Text("stopped", style="dim"))
 
 
-def _introduce(console: Console, config: Config) -> None:
+def _log_file(config: Config) -> LogFile | None:
+    """Where lines go that would spoil the picture; None if it cannot be written."""
+    try:
+        return LogFile(lake_dir(config) / _LOG)
+    except OSError:
+        return None
+
+
+def _tell_spark() -> Callable[[str], None] | None:
+    try:
+        from arauto.pipeline.said import limited
+    except ModuleNotFoundError:
+        return None
+    return limited(lambda line: _log.warning("spark", said=line))
+
+
+def _introduce(console: Console, config: Config, log: LogFile | None) -> None:
     console.print(Text.assemble(("pipeline  ", "bold"), "archive, roll-ups, rules"))
     console.print(Text.assemble(("  lake     ", "bold"), str(Path(lake_dir(config)))))
     if config.admin.token:
@@ -97,6 +123,8 @@ def _introduce(console: Console, config: Config) -> None:
     if config.pipeline.metrics_port:
         port = f"http://{config.pipeline.metrics_host}:{config.pipeline.metrics_port}/metrics"
         console.print(Text.assemble(("  metrics  ", "bold"), port))
+    if log is not None:
+        console.print(Text.assemble(("  log      ", "bold"), str(log.path)))
 
 
 def _stop_asked(seconds: float, parent: int) -> threading.Event:

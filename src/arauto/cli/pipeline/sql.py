@@ -16,6 +16,7 @@ from arauto.cli.pipeline.common import (
     Master,
     parse_time,
     read_config,
+    say_if_hub_is_missing,
     starting_spark,
 )
 from arauto.cli.pipeline.sql_show import Form, show
@@ -84,10 +85,14 @@ def sql(
             )
 
         if text is None:
+            say_if_hub_is_missing(console, context, hub)
             _shell(context, answer_of, form, hub or "all hubs")
             return
         with console.status("asking …"):
             answer = answer_of(text)
+        # A count over nothing is a row too.
+        if not any(value for row in answer.rows for value in row):
+            say_if_hub_is_missing(console, context, hub)
     show(answer, form)
     if answer.is_cut:
         console.print(f"there are more than these {len(answer.rows)} rows", style="yellow")

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from arauto.cli.console import errors
 from arauto.cli.pipeline.sql_show import Form, show
-from arauto.cli.pipeline.sql_words import completions, question
+from arauto.cli.pipeline.sql_words import command_at, completions, question
 from arauto.errors import ArautoError, Code
 from arauto.printable import printable
 
@@ -22,6 +22,9 @@ __all__ = ["Shell", "editing", "history_path", "read_line"]
 
 _HISTORY_LEN = 1_000
 _ENDS = ("\\q", "exit", "quit")
+_HELPS = ("help", "?")
+#: Commands without a backslash; within a question they are words of it.
+_WORDS = ("exit", "quit", *_HELPS)
 _HELP = """\
 A question ends with a semicolon, and may have several lines.
   \\d         the views        (also SHOW TABLES)
@@ -29,6 +32,7 @@ A question ends with a semicolon, and may have several lines.
   \\x         one field per line, or not; without it, where rows are too wide for a table
   \\?         this
   \\q         end it           (also exit, Ctrl-D)
+Commands with a backslash work within a question too, which then goes on.
 Ctrl-C cancels a question. Tab completes keywords, views and columns."""
 
 
@@ -85,25 +89,36 @@ class Shell:
         """Take one line; False if it ends the shell."""
         prompt = f"{self._name}> " if not self.text else f"{'-' * (len(self._name))}> "
         line = self._read(prompt)
-        if not self.text:
-            word, _, rest = line.strip().rstrip(";").strip().partition(" ")
-            if word.lower() in _ENDS:
-                return False
-            if word.startswith("\\") or word.lower() in ("help", "?"):
-                self._command(word.lower(), rest.strip())
-                return True
-            if not line.strip():
-                return True
-        self.text += line + "\n"
+        word = line.strip().rstrip(";").strip().lower()
+        if word in _WORDS:
+            if not self.text:
+                return self._command(word)
+            if word not in _HELPS:
+                self._console.print("\\q ends it, also within a question", style="dim")
+        whole = self.text + line
+        at = command_at(whole)
+        typed = line if at is None else whole[len(self.text) : at]
+        # An empty line may be part of a quoted text.
+        if typed.strip() or (self.text and at is None):
+            self._add(f"{typed}\n")
+        return at is None or self._command(whole[at:])
+
+    def _add(self, typed: str) -> None:
+        """Go on with the question, which may be whole now."""
+        self.text += typed
         asked = question(self.text)
         if asked is None:
-            return True
+            return
         self.text = ""
         if asked:
             self._answer(asked)
-        return True
 
-    def _command(self, word: str, rest: str) -> None:
+    def _command(self, typed: str) -> bool:
+        """Do what a command says, whether or not a question goes on; False if it ends the shell."""
+        word, _, rest = typed.strip().rstrip(";").strip().partition(" ")
+        word, rest = word.lower(), rest.strip()
+        if word in _ENDS:
+            return False
         if word in ("\\d", "\\dt"):
             self._answer(f"DESCRIBE {rest}" if rest else "SHOW TABLES")
         elif word == "\\x":
@@ -114,12 +129,13 @@ class Shell:
                 else "tables, where they fit"
             )
             self._console.print(said, style="dim")
-        elif word in ("\\?", "\\h", "help", "?"):
+        elif word in ("\\?", "\\h", *_HELPS):
             self._console.print(_HELP, style="dim")
         else:
             self._console.print(
                 Text(f"there is no {printable(word)}; \\? shows what there is", style="yellow")
             )
+        return True
 
     def _answer(self, text: str) -> None:
         try:

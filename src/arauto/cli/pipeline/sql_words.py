@@ -1,8 +1,8 @@
-"""What is typed into the SQL shell: where a question ends, and what a word may become. Pure."""
+"""What is typed into the SQL shell: where questions end and commands begin, what words may become. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["completions", "question"]
+__all__ = ["command_at", "completions", "question"]
 
 _KEYWORDS = """
 SELECT FROM WHERE GROUP BY ORDER HAVING LIMIT AS AND OR NOT IN IS NULL LIKE BETWEEN CASE WHEN THEN ELSE END
@@ -20,27 +20,48 @@ def question(text: str) -> str | None:
 
     A semicolon within quotes or a comment ends nothing.
     """
-    at, end = 0, -1
-    while at < len(text):
-        letter, two = text[at], text[at : at + 2]
-        if letter in "'\"`":
-            at = _quote_end(text, at)
-        elif two == "--":
-            at = _after(text, "\n", at)
-        elif two == "/*":
-            at = _after(text, "*/", at)
-        else:
-            if letter == ";":
-                end = at
-            elif not letter.isspace():
-                end = -1
-            at += 1
-            continue
+    end = -1
+    for at, is_plain in _pieces(text):
         if at < 0:
             return None
-        if letter in "'\"`":
+        if is_plain and text[at] == ";":
+            end = at
+        elif not (text[at].isspace() or _is_comment(text, at)):
             end = -1
     return text[:end].strip() if end >= 0 else None
+
+
+def command_at(text: str) -> int | None:
+    """Where a command of the shell begins: at the first backslash outside of quotes and comments."""
+    plain = (at for at, is_plain in _pieces(text) if is_plain)
+    return next((at for at in plain if text[at] == "\\"), None)
+
+
+def _pieces(text: str) -> Iterator[tuple[int, bool]]:
+    """Where each letter, quoted text or comment begins, and whether it is a letter for itself.
+
+    The last one is at -1 if a quote or a comment does not end.
+    """
+    at = 0
+    while at < len(text):
+        start = at
+        if text[at] in "'\"`":
+            at = _quote_end(text, at)
+        elif text.startswith("--", at):
+            at = _after(text, "\n", at)
+        elif text.startswith("/*", at):
+            at = _after(text, "*/", at)
+        else:
+            at += 1
+            yield start, True
+            continue
+        yield (start if at >= 0 else -1), False
+        if at < 0:
+            return
+
+
+def _is_comment(text: str, at: int) -> bool:
+    return text.startswith(("--", "/*"), at)
 
 
 def _quote_end(text: str, start: int) -> int:

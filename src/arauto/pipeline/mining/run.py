@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from arauto.errors import ArautoError, Code
+from arauto.pipeline.lake.alone import only_one_in
 from arauto.pipeline.lake.table import Lake, Table
 from arauto.pipeline.mining.baskets import Bounded
 from arauto.pipeline.mining.difference import difference
@@ -18,7 +19,6 @@ from arauto.pipeline.mining.options import MiningOptions
 from arauto.pipeline.mining.sequences import mine_sequences
 from arauto.pipeline.mining.sets import mine_sets
 from arauto.pipeline.node_api import Outgoing
-from arauto.storage.filelock import only_one
 
 __all__ = ["CHANGES_MAX", "Mined", "change_messages", "mine"]
 
@@ -129,13 +129,11 @@ def change_messages(mined: Mined, options: MiningOptions, channel: str) -> Itera
 @contextmanager
 def _only_run(lake: Lake, options: MiningOptions) -> Iterator[None]:
     """Be the only run of this question: two would take the same number, and write to the same place."""
-    directory = lake.root / "_mining"
-    directory.mkdir(parents=True, exist_ok=True)
     busy = ArautoError(
         Code.LAKE_BUSY,
         f"the same question is being mined in hub {options.hub} already; wait for that run to end",
     )
-    with only_one(directory / f".{options.job}.lock", busy):
+    with only_one_in(lake.root / "_mining", f".{options.job}.lock", busy):
         yield
 
 

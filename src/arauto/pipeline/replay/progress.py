@@ -9,9 +9,9 @@ import msgspec
 
 from arauto.errors import ArautoError, Code
 from arauto.names import check_id
+from arauto.pipeline.lake.alone import only_one_in
 from arauto.pipeline.lake.log import sync
 from arauto.pipeline.replay.spec import Past, ReplaySpec, check_spec
-from arauto.storage.filelock import only_one
 
 __all__ = ["Progress", "ProgressFile", "open_progress"]
 
@@ -85,11 +85,10 @@ class ProgressFile:
         """While open, nobody else runs this replay.
 
         Raises:
-            ArautoError: LAKE_BUSY.
+            ArautoError: LAKE_BUSY; BAD_CONFIG, the directory cannot be written to.
         """
-        self._directory.mkdir(parents=True, exist_ok=True)
         busy = ArautoError(Code.LAKE_BUSY, f"replay {self._id} is running already")
-        with only_one(self._directory / f".{self._id}.lock", busy):
+        with only_one_in(self._directory, f".{self._id}.lock", busy):
             yield
 
 

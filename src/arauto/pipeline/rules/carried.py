@@ -11,15 +11,16 @@ import msgspec
 
 from arauto.correlation.program import Program
 from arauto.correlation.rule_index import RuleIndex
+from arauto.pipeline.rules.since import Since
 
 __all__ = ["Carried"]
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(dict[str, Program]).decode
+_decode = msgspec.msgpack.Decoder(tuple[dict[str, Program], dict[str, Since]]).decode
 
 #: Sets of rules that a worker keeps ready: those of both queries, and of the ones before them.
 _KEPT_MAX = 4
-_kept: "dict[str, tuple[Mapping[str, Program], RuleIndex]]" = {}
+_kept: "dict[str, tuple[Mapping[str, Program], Mapping[str, Since], RuleIndex]]" = {}
 
 
 class Carried:
@@ -27,10 +28,13 @@ class Carried:
 
     Args:
         programs: the rules, by the name of their state.
+        since: from when on they see rows, by the same; who is not in it sees all that come.
     """
 
-    def __init__(self, programs: Mapping[str, Program]) -> None:
-        self._packed = _encode(dict(programs))
+    def __init__(
+        self, programs: Mapping[str, Program], since: Mapping[str, Since] | None = None
+    ) -> None:
+        self._packed = _encode((dict(programs), dict(since or {})))
         self._digest = hashlib.sha256(self._packed).hexdigest()
 
     @property
@@ -41,13 +45,18 @@ class Carried:
     @property
     def index(self) -> RuleIndex:
         """The rules, by what rows they look at."""
+        return self._ready()[2]
+
+    @property
+    def since(self) -> Mapping[str, Since]:
+        """From when on rules see rows, by the name of their state."""
         return self._ready()[1]
 
-    def _ready(self) -> tuple[Mapping[str, Program], RuleIndex]:
+    def _ready(self) -> tuple[Mapping[str, Program], Mapping[str, Since], RuleIndex]:
         ready = _kept.get(self._digest)
         if ready is None:
-            programs = _decode(self._packed)
+            programs, since = _decode(self._packed)
             while len(_kept) >= _KEPT_MAX:
                 _kept.pop(next(iter(_kept)), None)
-            ready = _kept[self._digest] = (programs, RuleIndex(programs))
+            ready = _kept[self._digest] = (programs, since, RuleIndex(programs))
         return ready

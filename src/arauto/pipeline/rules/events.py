@@ -29,8 +29,10 @@ from arauto.correlation.rows import RowReader, with_json
 from arauto.correlation.rule_index import RuleIndex
 from arauto.correlation.scope import COLUMNS
 from arauto.pipeline.rules.carried import Carried
+from arauto.pipeline.rules.crowding import TaskRoom
 from arauto.pipeline.rules.left_out import LeftOut, LeftOutAccumulator
 from arauto.pipeline.rules.packing import SEPARATOR, pack
+from arauto.pipeline.rules.since import Since
 from arauto.pipeline.rules.trouble import Care
 from arauto.pipeline.source.datasource import SETTLED
 
@@ -94,9 +96,14 @@ def counted_events(
     rules: Carried,
     left_out: LeftOutAccumulator | None = None,
     care: Care = _NO_CARE,
+    room: TaskRoom | None = None,
 ) -> DataFrame:
-    """The events of rules that count within windows, each with its rule's window. See `packed_events`."""
-    return _made(rows, rules, (_COUNTED, _counted), left_out, care)
+    """The events of rules that count within windows, each with its rule's window. See `packed_events`.
+
+    Args:
+        room: how much of each hub is let in; None = all.
+    """
+    return _made(rows, rules, (_COUNTED, _counted), left_out, care, room)
 
 
 def happened(found: DataFrame) -> DataFrame:
@@ -113,16 +120,18 @@ def _made(
     shape: tuple[StructType, Make],
     left_out: LeftOutAccumulator | None,
     care: Care,
+    room: TaskRoom | None = None,
 ) -> DataFrame:
     schema, make = shape
     arrow = to_arrow_schema(schema, timezone="UTC")
     settled = F.col(SETTLED) if SETTLED in rows.columns else F.lit(0).cast("bigint")
 
     def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        index = rules.index
+        index, since = rules.index, rules.since
         mine: LeftOut = Counter()
+        admits = room.for_task() if room is not None else None
         for batch in batches:
-            for chunk in _chunks(_found(batch, index, make, mine, care)):
+            for chunk in _chunks(_found(batch, (index, since, admits), make, mine, care)):
                 yield _batch_of(chunk, arrow)
             newest = pc.max(batch["ts"]).as_py()
             yield _batch_of([(newest, *[None] * (len(arrow) - 1))], arrow)
@@ -134,9 +143,14 @@ def _made(
 
 
 def _found(
-    batch: pa.RecordBatch, index: RuleIndex, make: Make, left_out: LeftOut, care: Care
+    batch: pa.RecordBatch,
+    rules: tuple[RuleIndex, Mapping[str, Since], TaskRoom | None],
+    make: Make,
+    left_out: LeftOut,
+    care: Care,
 ) -> Iterator[Made]:
     """The events of a batch, row by row."""
+    index, since, room = rules
     hubs = pa.array(index.hubs, type=batch["hub"].type)
     batch = batch.filter(pc.is_in(batch["hub"], value_set=hubs))
     settled = batch[SETTLED].to_pylist()
@@ -157,10 +171,26 @@ def _found(
         row["text"] = _text_of(row["payload"])
         row = with_json(row)
         for reader in readers:
+            from_then = since.get(reader.ref)
+            if from_then is not None and not from_then.covers(
+                row["node"], row["seq"], row["ts_ms"]
+            ):
+                continue
             read = _read(reader, row, left_out)
             if read is not None:
                 key, event = read
+                if room is not None and not _fits(room, reader, key, event):
+                    left_out[hub, reader.program.rule, "hub_full"] += 1
+                    continue
                 yield (times[number], *make(reader, key, event, settled[number]))
+
+
+def _fits(room: TaskRoom, reader: RowReader, key: str, event: Event) -> bool:
+    window = reader.program.window
+    if window is None:
+        return True
+    slot, windows = event.ts_ms // window.every_ms, window.length_ms // window.every_ms
+    return room.admits(reader.program.hub, reader.ref, key, slot, windows)
 
 
 def _read(reader: RowReader, row: Mapping[str, Any], left_out: LeftOut) -> tuple[str, Event] | None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from arauto.correlation.compiler import compile_rule
 from arauto.correlation.document import load_rule
@@ -56,10 +57,20 @@ def rule_set(records: Iterable[CorrelationRecord]) -> RuleSet:
         if len(programs) == RULES_MAX:
             problems[name] = f"more than {RULES_MAX} rules are enabled, and this one is beyond that"
             continue
-        try:
-            programs.append(compile_rule(record.hub, load_rule(record.text)))
-        except ArautoError as error:
-            problems[name] = error.message
+        compiled = _compiled(record.hub, record.text)
+        if isinstance(compiled, Program):
+            programs.append(compiled)
+        else:
+            problems[name] = compiled
     fingerprint = frozenset((record.hub, record.id, record.version) for record in enabled)
     programs.sort(key=lambda program: (program.hub, program.rule))
     return RuleSet(tuple(programs), fingerprint, problems)
+
+
+@lru_cache(maxsize=2 * RULES_MAX)
+def _compiled(hub: str, text: str) -> Program | str:
+    """A rule made ready, or why it cannot be: once, since all are asked for every few seconds."""
+    try:
+        return compile_rule(hub, load_rule(text))
+    except ArautoError as error:
+        return error.message

@@ -15,11 +15,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from arauto.correlation.program import Program
 from arauto.pipeline.rules.carried import Carried
 from arauto.pipeline.rules.compile import by_ref, takes_window
+from arauto.pipeline.rules.crowding import TaskRoom
 from arauto.pipeline.rules.events import counted_events, happened, packed_events
 from arauto.pipeline.rules.left_out import LeftOutAccumulator
 from arauto.pipeline.rules.moved import settle
 from arauto.pipeline.rules.output import MATCHES
 from arauto.pipeline.rules.processor import RuleProcessor
+from arauto.pipeline.rules.since import Since
 from arauto.pipeline.rules.trouble import Care
 from arauto.pipeline.rules.windows import totals, totals_matches
 
@@ -59,6 +61,8 @@ def start_query(
     available_now: bool = False,
     left_out: LeftOutAccumulator | None = None,
     care: Care | None = None,
+    since: Mapping[str, Since] | None = None,
+    room: TaskRoom | None = None,
 ) -> StreamingQuery:
     """Start one of the queries.
 
@@ -74,11 +78,15 @@ def start_query(
         available_now: end when all that is there has been read.
         left_out: told what of the rows was too large, or failed.
         care: what rows to pass over, after failures.
+        since: from when on rules see rows, by the name of their state.
+        room: how much of each hub is counted; None = all.
     """
     delay = f"{round(watermark_s * 1_000)} milliseconds"
-    rules = Carried(programs)
-    branch = _counted if query == COUNTS else _matched
-    found = branch(source, rules, delay, left_out, care or Care())
+    rules = Carried(programs, since)
+    if query == COUNTS:
+        found = _counted(source, rules, delay, left_out, care or Care(), room)
+    else:
+        found = _matched(source, rules, delay, left_out, care or Care())
     settle(checkpoint)
     # Queries of one driver share its cores by pools; the name of this thread's pool goes to the query.
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
@@ -97,9 +105,14 @@ def start_query(
 
 
 def _counted(
-    rows: DataFrame, rules: Carried, delay: str, left_out: LeftOutAccumulator | None, care: Care
+    rows: DataFrame,
+    rules: Carried,
+    delay: str,
+    left_out: LeftOutAccumulator | None,
+    care: Care,
+    room: TaskRoom | None,
 ) -> DataFrame:
-    found = counted_events(rows, rules, left_out, care).withWatermark("ts", delay)
+    found = counted_events(rows, rules, left_out, care, room).withWatermark("ts", delay)
     return totals_matches(totals(happened(found)), rules)
 
 

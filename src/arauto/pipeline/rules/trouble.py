@@ -20,7 +20,16 @@ import structlog
 
 from arauto.pipeline.lake.log import sync
 
-__all__ = ["CAREFUL_AFTER", "CAREFUL_STARTS", "Aside", "Care", "Trouble"]
+__all__ = [
+    "CAREFUL_AFTER",
+    "CAREFUL_STARTS",
+    "Aside",
+    "Care",
+    "Trouble",
+    "done_upto",
+    "last_done",
+    "planned",
+]
 
 _log = structlog.get_logger(__name__)
 
@@ -101,7 +110,7 @@ class Trouble:
     def is_over(self) -> bool:
         """Whether the batch that failed is done; workers need not be careful any more."""
         record = self._read()
-        done = _last(self._checkpoint / "commits")
+        done = last_done(self._checkpoint)
         return record is not None and done is not None and done >= record.batch
 
     def excuse(self) -> None:
@@ -161,9 +170,26 @@ class Trouble:
         sync(self._directory)
 
 
+def last_done(checkpoint: Path) -> int | None:
+    """The last batch that is done."""
+    return _last(checkpoint / "commits")
+
+
+def done_upto(checkpoint: Path) -> dict[str, int] | None:
+    """How far the last batch goes that is done; None if there is none."""
+    done = last_done(checkpoint)
+    return _end(checkpoint, done) if done is not None else None
+
+
+def planned(checkpoint: Path) -> dict[str, int]:
+    """How far the last batch goes that was begun; nothing if there is none."""
+    begun = _last(checkpoint / "offsets")
+    return _end(checkpoint, begun) if begun is not None else {}
+
+
 def _unfinished(checkpoint: Path) -> int | None:
     """The batch that was begun and is not done."""
-    begun, done = _last(checkpoint / "offsets"), _last(checkpoint / "commits")
+    begun, done = _last(checkpoint / "offsets"), last_done(checkpoint)
     return begun if begun is not None and (done is None or begun > done) else None
 
 

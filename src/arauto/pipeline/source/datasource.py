@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow  # type: ignore[import-untyped]
 from pyspark.sql.datasource import (
     DataSource,
@@ -29,9 +30,11 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import LongType, StructType
 
 from arauto.errors import ArautoError, Code
+from arauto.pipeline.lake.coverage import Coverage
 from arauto.pipeline.schemas import JOURNAL
 from arauto.pipeline.sink.options import SinkOptions
 from arauto.pipeline.sink.writer import ArrowBatchWriter, ArrowStreamWriter
+from arauto.pipeline.source.gate import before_unknown, read_gate
 from arauto.pipeline.source.journal import Journal
 from arauto.pipeline.source.offsets import (
     IdlePace,
@@ -40,6 +43,7 @@ from arauto.pipeline.source.offsets import (
     latest,
     parse_starting,
     ranges,
+    without,
 )
 
 __all__ = ["SETTLED", "WITH_SETTLED", "ArautoDataSource", "SourceOptions"]
@@ -62,6 +66,9 @@ class SourceOptions:
         self.rows_per_batch = _number(options, "rowsPerBatch", _ROWS_PER_BATCH)
         self.rows_per_task = _number(options, "rowsPerTask", _ROWS_PER_TASK)
         self.idle_s = _number(options, "idleSeconds", 0)
+        gate = options.get("gate", "")
+        self.gate = Path(gate) if gate else None
+        self.expired = _expired(options.get("expired", ""))
         self.settled = options.get("settled", "false").lower() == "true"
         try:
             self.kinds = frozenset(
@@ -112,6 +119,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with self._options.opened() as journal:
             ends = {node: place.last for node, place in journal.places().items()}
             end = latest(start, ends, rows_max)
+            if self._options.gate is not None:
+                end = before_unknown(journal, start, end, read_gate(self._options.gate))
             if end != start and self._options.idle_s:
                 news = journal.has_news(start)
                 if self._pace.holds_back(news=news, now_s=time.monotonic()):
@@ -191,6 +200,7 @@ def _partitions(
         rows_per_task=options.rows_per_task,
         segments=options.segments_dir is not None,
     )
+    found = without(found, options.expired)
     settled_ms = journal.settled_ms(end) if options.settled else None
     return [_Range(each, settled_ms) for each in found]
 
@@ -205,6 +215,17 @@ def _read(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
 def _settled(batch: Any, settled_ms: int) -> Any:
     column = pyarrow.repeat(pyarrow.scalar(settled_ms, pyarrow.int64()), batch.num_rows)
     return batch.append_column(SETTLED, column)
+
+
+def _expired(text: str) -> dict[str, Coverage]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Coverage]) if text else {}
+    except msgspec.DecodeError as error:
+        raise ArautoError(
+            Code.BAD_FIELD,
+            f'expected a JSON object such as {{"node-1": [[1, 42]]}}: {error}',
+            field="expired",
+        ) from error
 
 
 def _required(options: Any, name: str) -> str:

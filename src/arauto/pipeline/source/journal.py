@@ -2,13 +2,17 @@
 
 import functools
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow  # type: ignore[import-untyped]
 import pyarrow.parquet  # type: ignore[import-untyped]
 
 from arauto.errors import ArautoError, Code
+from arauto.pipeline.lake.coverage import Coverage, gaps, merge, overlap
 from arauto.pipeline.source.offsets import NodeRange, Offsets, Place, settled_ms
 from arauto.storage import segments
 from arauto.storage.arrow_rows import SCHEMA, columns_of
@@ -17,7 +21,7 @@ from arauto.storage.export_source import JournalSource, open_source
 from arauto.storage.incarnation import INCARNATIONS, first_seq_of, node_of, stretches
 from arauto.storage.sql.rows import SELECT_ROWS, entry_of
 
-__all__ = ["SPARK_SCHEMA", "Journal"]
+__all__ = ["SPARK_SCHEMA", "Journal", "RuleChange"]
 
 _BATCH_ROWS = 1_024
 #: So many bytes of rows are read at a time, about; the first few tell how large rows are.
@@ -34,7 +38,21 @@ _OF_KIND = _NEWS.replace("<>", "=")
 _TIME = """
     SELECT j.ts_ms FROM journal j JOIN journal_partition p ON p.node = j.node
     WHERE p.name = $1 AND j.seq = $2"""
+_AUDIT = """
+    SELECT j.seq, j.ts_ms, j.hub, j.payload FROM journal j JOIN journal_partition p ON p.node = j.node
+    WHERE p.name = $1 AND j.seq > $2 AND j.seq <= $3 AND j.kind = $4 ORDER BY j.seq"""
 _PAGE = f"{SELECT_ROWS} WHERE node = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4"
+
+_SET, _DELETED = "correlation.set", "correlation.delete"
+
+
+class _Audited(msgspec.Struct):
+    """What the node writes of a change by an administrator or a client."""
+
+    operation: str = ""
+    target: str = ""
+    outcome: str = ""
+
 
 #: Spark's timestamps are microseconds.
 SPARK_SCHEMA = pyarrow.schema(
@@ -43,6 +61,18 @@ SPARK_SCHEMA = pyarrow.schema(
         for field in SCHEMA
     ]
 )
+
+
+@dataclass(frozen=True, slots=True)
+class RuleChange:
+    """A correlation rule was set or deleted: where in the journal that stands."""
+
+    hub: str
+    rule: str
+    is_set: bool
+    node: str
+    seq: int
+    ts_ms: int
 
 
 class Journal:
@@ -107,6 +137,46 @@ class Journal:
             return _sealed_time_ms(self._segments_dir, node, seq)
         except LookupError:
             return 0
+
+    def rule_changes(self, node: str, after: int, upto: int) -> list[RuleChange]:
+        """The changes of correlation rules among a node's rows, in order."""
+        found = self._source.fetch(_AUDIT, node_of(node), after, upto, int(Kind.AUDIT))
+        # Asked after the rows were read: what has left since was there.
+        gone = self._trimmed(node)[1]
+        if after < gone and self._segments_dir is not None:
+            here = {row[0] for row in found}
+            sealed = _audited(self._segments_dir, node, after, min(upto, gone))
+            found = [*(row for row in sealed if row[0] not in here), *found]
+        return [
+            change
+            for row in sorted(found, key=itemgetter(0))
+            if (change := _change(node, *row)) is not None
+        ]
+
+    def time_ms(self, node: str, seq: int) -> int:
+        """The time of a row; 0 if it is nowhere any more."""
+        return self._time_ms(node, seq, self.places())
+
+    def expired(self, start: Offsets, seen: Mapping[str, Coverage]) -> dict[str, Coverage]:
+        """Rows after these offsets that have gone as retention has it, and are nowhere to be read any more.
+
+        They have left the database, and lie in no segment although later ones of the node are there.
+
+        Args:
+            start: exclusive.
+            seen: what the lake holds. Nothing else was to go: it may only not be there just now.
+        """
+        found = {}
+        for node, place in self.places().items():
+            after = start.get(node, first_seq_of(node) - 1)
+            if after >= place.trimmed or self._segments_dir is None:
+                continue
+            sealed = segments.segments(self._segments_dir, node)
+            missing = gaps(merge((each.first, each.last) for each in sealed), after + 1)
+            gone = overlap(overlap(missing, ((after + 1, place.trimmed),)), seen.get(node, ()))
+            if gone:
+                found[node] = gone
+        return found
 
     def read(self, wanted: NodeRange) -> Iterator[Any]:
         """Record batches of a range, in order.
@@ -201,6 +271,30 @@ class Journal:
                 kept = batch.filter(chosen)
                 if kept.num_rows:
                     yield _for_spark(kept)
+
+
+def _change(node: str, seq: int, ts_ms: int, hub: str, payload: bytes) -> RuleChange | None:
+    try:
+        row = msgspec.json.decode(payload, type=_Audited)
+    except msgspec.DecodeError:
+        return None
+    if row.outcome != "ok" or row.operation not in (_SET, _DELETED):
+        return None
+    return RuleChange(hub, row.target, row.operation == _SET, node, seq, ts_ms)
+
+
+def _audited(directory: Path, node: str, after: int, upto: int) -> Iterator[tuple[Any, ...]]:
+    """(seq, time, hub, payload) of what was changed, among rows that lie in segments."""
+    for segment in segments.segments(directory, node):
+        if segment.last > after and segment.first <= upto:
+            table = pyarrow.parquet.read_table(
+                segment.path,
+                columns=["seq", "ts", "hub", "payload"],
+                filters=[("kind", "=", int(Kind.AUDIT)), ("seq", ">", after), ("seq", "<=", upto)],
+            )
+            times = table["ts"].cast(pyarrow.timestamp("ms", tz="UTC")).cast(pyarrow.int64())
+            columns = (table["seq"], times, table["hub"], table["payload"])
+            yield from zip(*(column.to_pylist() for column in columns), strict=True)
 
 
 def _pieces(batch: Any, rows: int) -> Iterator[Any]:

@@ -5,10 +5,11 @@ its last row that was read. Offsets are numbers of the journal and nothing else,
 always mean the same rows.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from arauto.errors import ArautoError, Code
+from arauto.pipeline.lake.coverage import Coverage, gaps, overlap
 from arauto.storage.incarnation import first_seq_of, node_of
 
 __all__ = [
@@ -16,10 +17,12 @@ __all__ = [
     "NodeRange",
     "Offsets",
     "Place",
+    "held_at",
     "latest",
     "parse_starting",
     "ranges",
     "settled_ms",
+    "without",
 ]
 
 Offsets = dict[str, int]
@@ -64,6 +67,15 @@ def latest(start: Offsets, ends: Mapping[str, int], rows_max: int | None) -> Off
     return following
 
 
+def held_at(start: Offsets, node: str, seq: int) -> Offsets:
+    """How far a batch may go that must not pass a row: up to that row, and nowhere else.
+
+    What other nodes wrote may be newer than the row, so it waits too.
+    """
+    begin = start.get(node, first_seq_of(node) - 1)
+    return dict(start) | ({node: seq - 1} if seq - 1 > begin else {})
+
+
 def ranges(
     start: Offsets, end: Offsets, places: Mapping[str, Place], *, rows_per_task: int, segments: bool
 ) -> Iterator[NodeRange]:
@@ -102,6 +114,15 @@ def ranges(
             )
         yield from _tasks(node, first, min(last, place.trimmed), rows_per_task, in_segments=True)
         yield from _tasks(node, max(first, place.trimmed + 1), last, rows_per_task)
+
+
+def without(found: Iterable[NodeRange], expired: Mapping[str, Coverage]) -> Iterator[NodeRange]:
+    """The tasks without the rows that are nowhere any more."""
+    for each in found:
+        gone = overlap(expired.get(each.node, ()), ((each.first, each.last),))
+        # What is missing from what is gone, up to a row behind the end.
+        for first, last in gaps((*gone, (each.last + 1, each.last + 1)), each.first):
+            yield replace(each, first=first, last=last)
 
 
 def settled_ms(last_ms: Sequence[int]) -> int:

@@ -1,0 +1,102 @@
+"""From when on a rule sees rows: from those that were written after it was set, whenever it begins to run.
+
+The journal says where it was set. On the same node rows are compared by their place, since clocks are set
+back at times; on other nodes by their time.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from arauto.pipeline.source.journal import Journal
+from arauto.pipeline.source.offsets import Offsets, Place
+from arauto.storage.incarnation import first_seq_of
+
+__all__ = ["RuleId", "Since", "find_since", "not_before", "starting_place"]
+
+#: Rows looked at for the place where a rule was set, by node; and at a time.
+_LOOK_BACK_ROWS = 1_000_000
+_LOOK_ROWS = 50_000
+#: Clocks of nodes may differ by so much when a place is looked for by its time.
+_SLACK_MS = 60_000
+
+RuleId = tuple[str, str]
+
+
+class Since(msgspec.Struct, frozen=True):
+    """Rows of `node` after `seq`, and of other nodes from `ts_ms` on."""
+
+    node: str
+    seq: int
+    ts_ms: int
+
+    def covers(self, node: str, seq: int, ts_ms: int) -> bool:
+        return seq > self.seq if node == self.node else ts_ms >= self.ts_ms
+
+
+def find_since(journal: Journal, rules: Iterable[RuleId]) -> dict[RuleId, Since]:
+    """Where each rule was set last. One that was set before all that is looked at has no entry."""
+    wanted = set(rules)
+    found: dict[RuleId, Since] = {}
+    for node, place in journal.places().items():
+        missing = set(wanted)
+        upto, first = place.last, max(first_seq_of(node) - 1, place.last - _LOOK_BACK_ROWS)
+        while missing and upto > first:
+            after = max(first, upto - _LOOK_ROWS)
+            for change in reversed(journal.rule_changes(node, after, upto)):
+                rule = (change.hub, change.rule)
+                if change.is_set and rule in missing:
+                    missing.remove(rule)
+                    known = found.get(rule)
+                    if known is None or known.ts_ms < change.ts_ms:
+                        found[rule] = Since(node, change.seq, change.ts_ms)
+            upto = after
+    return found
+
+
+def not_before(
+    journal: Journal, found: Mapping[RuleId, Since | None], planned: Offsets
+) -> dict[RuleId, Since | None]:
+    """From when on rules see rows of a stream that has come so far without them.
+
+    A stream that waits for rules has not passed the place where they were set. One that did not wait goes on
+    behind what it has planned, which it may have to read again.
+    """
+    seen = dict(found)
+    for rule, since in found.items():
+        last = planned.get(since.node, 0) if since is not None else 0
+        if since is not None and last > since.seq:
+            seen[rule] = Since(
+                since.node, last, max(since.ts_ms, journal.time_ms(since.node, last))
+            )
+    return seen
+
+
+def starting_place(
+    journal: Journal, rules: Iterable[RuleId], since: Mapping[RuleId, Since | None]
+) -> Offsets:
+    """Where a stream has to begin so that these rules see all they are to see.
+
+    A rule that was set before all that was looked at begins with what the database still has of that.
+    """
+    known = [since.get(rule) for rule in rules]
+    return {
+        node: min((_before(journal, node, place, each) for each in known), default=place.last)
+        for node, place in journal.places().items()
+    }
+
+
+def _before(journal: Journal, node: str, place: Place, since: Since | None) -> int:
+    """The last row of a node that a rule need not see."""
+    if since is None:
+        return min(place.last, max(place.trimmed, place.last - _LOOK_BACK_ROWS))
+    if since.node == node:
+        return since.seq
+    low, high = first_seq_of(node) - 1, place.last
+    while low < high:
+        middle = (low + high + 1) // 2
+        if journal.time_ms(node, middle) < since.ts_ms - _SLACK_MS:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -123,6 +123,10 @@ def _check(channels: list[str], history: int, since: str) -> Serial | None:
             check_pattern(channel)
         except ArautoError as error:
             raise typer.BadParameter(error.message, param_hint=printable(channel)) from None
+        if is_document(channel) and is_pattern(channel):
+            raise typer.BadParameter(
+                "documents are opened by name, without * and #", param_hint=printable(channel)
+            )
     if (since or history) and any(is_pattern(name) or is_document(name) for name in channels):
         raise typer.BadParameter("--since and --history need channels, not patterns or documents")
     if since and (history or len(channels) > 1):

@@ -2,14 +2,15 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from typing import Protocol
 
 from arauto.cli.messages import Printer
 from arauto.client import Client, Document, Overflow, Received, Subscription, SubscriptionEvent
 from arauto.client import Update as DocumentUpdate
 from arauto.codec.events import Gap, SubscribeResult
+from arauto.errors import ArautoError
 from arauto.model import Direction, Serial
 from arauto.names import is_pattern, is_topic, namespace_of
 
@@ -73,6 +74,7 @@ class Watch:
         self._past: dict[str, Serial] = {}
         """Where the past of a channel that was shown ends."""
         self._recent = _Recent()
+        self._are_several = False
         self.last: Serial | None = None
         """The place of the last message shown."""
 
@@ -82,20 +84,23 @@ class Watch:
         Raises:
             ArautoError: the node refused something, or cannot be reached.
         """
+        self._are_several = len(channels) > 1
         async with self._client, AsyncExitStack() as stack:
             subscriptions: list[Subscription] = []
             documents: list[Document] = []
             for channel in channels:
-                if is_document(channel):
-                    document = await stack.enter_async_context(self._client.document(channel))
-                    documents.append(document)
-                    subscriptions.append(document.subscription)
-                else:
-                    subscriptions.append(await self._subscribe(channel))
+                with self._naming(channel):
+                    if is_document(channel):
+                        document = await stack.enter_async_context(self._client.document(channel))
+                        documents.append(document)
+                        subscriptions.append(document.subscription)
+                    else:
+                        subscriptions.append(await self._subscribe(channel))
             if self._history:
                 # After subscribing, so that nothing falls between the past and the present.
                 for channel in channels:
-                    await self._show_history(channel)
+                    with self._naming(channel):
+                        await self._show_history(channel)
             if not self._enough.is_set():
                 self._tell(f"subscribed to {', '.join(channels)} on hub {where}; Ctrl-C ends")
                 await self._show_all(subscriptions, documents)
@@ -140,7 +145,21 @@ class Watch:
             self._past[channel] = messages[0].serial
         self._printer.flush()
 
+    @contextmanager
+    def _naming(self, channel: str) -> Iterator[None]:
+        """Let a refusal say which of several channels it is about."""
+        try:
+            yield
+        except ArautoError as error:
+            if not self._are_several or error.field != "channel":
+                raise
+            raise ArautoError(error.code, error.message, field=channel) from error
+
     async def _show(self, subscription: Subscription) -> None:
+        with self._naming(subscription.channel):
+            await self._show_messages(subscription)
+
+    async def _show_messages(self, subscription: Subscription) -> None:
         while batch := await subscription.take(_TAKE_LEN):
             for message in batch:
                 for gap in message.missed:

@@ -31,6 +31,7 @@ from arauto.client import subscription as async_subscription
 from arauto.client.document import Update
 from arauto.client.drafts import Draft, PublishOptions
 from arauto.client.failures import RequestTimeoutError, closed_by_client
+from arauto.client.history import Page
 from arauto.client.options import CredentialsSource, TokenSource, Tuning
 from arauto.client.received import Received, SubscriptionEvent
 from arauto.client.session import OnState
@@ -441,18 +442,21 @@ class Client:
         page_len: int = HISTORY_PAGE_LEN_MAX // 10,
     ) -> Iterator[Received]:
         """A channel's past; see `arauto.client.Client.history`."""
+
+        async def begin() -> AsyncIterator[Page]:
+            return self._client.history(
+                channel,
+                since=since,
+                until=until,
+                from_time=from_time,
+                to_time=to_time,
+                limit=limit,
+                direction=direction,
+                page_len=page_len,
+            ).pages()
+
         thread = self._running()
-        history = self._client.history(
-            channel,
-            since=since,
-            until=until,
-            from_time=from_time,
-            to_time=to_time,
-            limit=limit,
-            direction=direction,
-            page_len=page_len,
-        )
-        pages = history.pages()
+        pages = thread.run(begin())
 
         async def fetch() -> Sequence[Received]:
             async for page in pages:

@@ -131,10 +131,17 @@ class Client:
         return self
 
     async def close(self) -> None:
-        """Say goodbye and release everything. Subscriptions end, requests under way fail."""
-        task, self._task = self._task, None
+        """Say goodbye and release everything. Subscriptions end, requests under way fail.
+
+        Raises:
+            ArautoError: CONFLICT on another event loop than the client's, unless that has ended.
+        """
         session = self._session
-        if task is None or session is None:
+        if session is None or session.home.is_gone:
+            return
+        session.home.check()
+        task, self._task = self._task, None
+        if task is None:
             return
         if session.state is not State.FAILED:
             session.step(Trigger.CLOSE)

@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from typing import Generic, TypeVar
 
+from arauto.client.home import Home
 from arauto.errors import ArautoError, Code
 
 __all__ = ["Inbox"]
@@ -23,6 +24,7 @@ class Inbox(Generic[T]):
         "_bytes_max",
         "_ended",
         "_error",
+        "_home",
         "_items",
         "_len_max",
         "_size_bytes",
@@ -31,6 +33,7 @@ class Inbox(Generic[T]):
     )
 
     def __init__(self, len_max: int, bytes_max: int) -> None:
+        self._home = Home()
         self._items: deque[tuple[T, int]] = deque()
         self._len_max = len_max
         self._bytes_max = bytes_max
@@ -83,7 +86,8 @@ class Inbox(Generic[T]):
         """Wait until there is an item; False if the inbox ended without error and is empty.
 
         Raises:
-            ArautoError: the error it ended with, once it is empty; CONFLICT if someone waits already.
+            ArautoError: the error it ended with, once it is empty; CONFLICT if someone waits already, or
+                this is not the loop where items come.
         """
         while not self._items:
             if self._ended:
@@ -91,6 +95,7 @@ class Inbox(Generic[T]):
                     # A fresh traceback each time: the same error may be raised to several consumers.
                     raise self._error.with_traceback(None)
                 return False
+            self._home.check()
             if self._taker is not None:
                 raise ArautoError(Code.CONFLICT, "another task already waits for the next item")
             self._taker = asyncio.get_running_loop().create_future()

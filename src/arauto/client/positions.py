@@ -21,6 +21,9 @@ _PLACE_BYTES = 48
 #: Epochs and offsets travel as 64 bits.
 _NUMBER_MAX = 2**64 - 1
 
+#: Before every message there is.
+_NOTHING = Serial(0, 0)
+
 
 class Positions:
     """The places of one subscription: one for a channel, one per covered channel for a pattern or topic.
@@ -30,7 +33,16 @@ class Positions:
     `ALL_CHANNELS`, which the node gives with each answer and wants back.
     """
 
-    __slots__ = ("_asked", "_began", "_channel", "_covers_many", "_fresh", "_places", "_places_max")
+    __slots__ = (
+        "_asked",
+        "_began",
+        "_channel",
+        "_covers_many",
+        "_fresh",
+        "_is_new",
+        "_places",
+        "_places_max",
+    )
 
     def __init__(
         self,
@@ -44,9 +56,11 @@ class Positions:
         self._began = self._places.pop(ALL_CHANNELS, None)
         self._places_max = places_max
         self._asked = since is not None
-        self._fresh: dict[str, None] = {}
-        """Channels whose place came from the node and that delivered nothing yet: a retained message,
-        which is older than that place, is still welcome there."""
+        self._is_new = True
+        """Whether the node never agreed to it."""
+        self._fresh: dict[str, tuple[Serial, Serial]] = {}
+        """Channels that the node may still greet with their retained message, and where that may lie: after
+        what was seen of them, and up to the place the node gave. What is newer comes live."""
 
     def item(self, bytes_max: int, lowest: Callable[[str, Serial], Serial]) -> SubscribeItem:
         """What to ask the node for. Recovery is asked for once there is a place to recover from.
@@ -84,12 +98,16 @@ class Positions:
         if not asked:
             for channel, serial in now.items():
                 self._set(channel, serial)
-                self._fresh[channel] = None
+                self._fresh[channel] = _NOTHING, serial
+            self._is_new = False
             return []
+        is_new, self._is_new = self._is_new, False
         if result.recovered:
             return []
         # A pattern that covers too much to be listed names no channels: then the gap has its name.
         lost = result.unrecovered or (self._channel,)
+        for channel in lost:
+            self._greet_again(channel, now.get(channel), is_new)
         return [self._gap(channel, now.get(channel)) for channel in lost]
 
     def admit(self, message: Message) -> bool:
@@ -97,13 +115,14 @@ class Positions:
         channel = message.channel
         here = message.serial
         place = self._places.get(channel)
+        fresh = self._fresh.get(channel) if self._fresh else None
         if place is not None and here <= place:
-            if not message.retain or channel not in self._fresh:
+            if not message.retain or fresh is None or not fresh[0] < here <= fresh[1]:
                 return False
             del self._fresh[channel]
             return True
-        if self._fresh:
-            self._fresh.pop(channel, None)
+        if fresh is not None and here <= fresh[1]:
+            self._fresh[channel] = here, fresh[1]
         self._set(channel, here)
         return True
 
@@ -138,6 +157,16 @@ class Positions:
                 break
             latest[channel] = serial
         return latest
+
+    def _greet_again(self, channel: str, now: Serial | None, is_new: bool) -> None:
+        """Let the retained message come of a channel that was not recovered. Where the caller's place is from
+        an earlier run it comes whatever its age: this subscription has not shown it to anybody."""
+        place = self._places.get(channel)
+        if now is None or place is None:
+            return
+        seen, upto = (_NOTHING, place) if is_new else self._fresh.get(channel, (place, place))
+        # Who was shown what came after it needs the older one no more.
+        self._fresh[channel] = place if place > upto else seen, max(now, place)
 
     def _gap(self, channel: str, now: Serial | None) -> Gap:
         place = self._places.get(channel)

@@ -15,6 +15,7 @@ import msgspec
 from arauto.client.attachments import Attachments
 from arauto.client.failures import ConnectionLostError, closed_by_client, from_event
 from arauto.client.heartbeat import Heartbeat
+from arauto.client.home import Home
 from arauto.client.options import CredentialsSource, Tuning
 from arauto.client.past import Past
 from arauto.client.proof import Proof, check_success, read_credentials
@@ -83,6 +84,7 @@ class Session:
         "entropy",
         "error",
         "hello",
+        "home",
         "is_ready",
         "lost",
         "past",
@@ -106,6 +108,7 @@ class Session:
         on_state: OnState | None,
         proof: Proof,
     ) -> None:
+        self.home = Home()
         self.tuning = tuning
         self.clock = clock
         self.entropy = entropy
@@ -237,8 +240,9 @@ class Session:
         """Refuse work that could never be done.
 
         Raises:
-            ArautoError: what made the client fail; CLOSED_BY_CLIENT.
+            ArautoError: what made the client fail; CLOSED_BY_CLIENT; CONFLICT on another event loop.
         """
+        self.home.check()
         if self.error is not None:
             raise self.error.with_traceback(None)
         if self.state in (State.CLOSING, State.CLOSED):
@@ -266,6 +270,7 @@ class Session:
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """End it here and on the node. A lost connection counts as done: nothing subscribes it again."""
+        self.home.check()
         if not self._forget(subscription) or not self.is_ready or self.wire is None:
             return
         request = UnsubscribeRequest(channels=(subscription.channel,))

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from arauto.client.failures import from_event, too_slow
+from arauto.client.home import Home
 from arauto.client.inbox import Inbox
 from arauto.client.positions import Positions, merge_gaps
 from arauto.client.received import Received, SubscriptionEvent
@@ -76,6 +77,7 @@ class Subscription:
         "_fills_gaps",
         "_held",
         "_hold_len_max",
+        "_home",
         "_inbox",
         "_missed",
         "_on_document",
@@ -118,6 +120,7 @@ class Subscription:
         self._on_event = on_event
         self._on_document: Callable[[DocumentInfo | DocumentUpdated], None] | None = None
         self._on_end: Callable[[ArautoError | None], None] | None = None
+        self._home = Home()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._held: dict[str, _Hold] = {}
         """Channels whose gap is being filled."""
@@ -140,8 +143,9 @@ class Subscription:
         """Wait until the node has confirmed the subscription.
 
         Raises:
-            ArautoError: why the node refused it.
+            ArautoError: why the node refused it; CONFLICT on another event loop than the client's.
         """
+        self._home.check()
         await asyncio.shield(self._ready)
         return self
 

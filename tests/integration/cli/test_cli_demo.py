@@ -282,7 +282,9 @@ async def test_ctrl_c_is_answered_at_once_and_a_second_one_ends_the_pipeline_too
         assert await asyncio.to_thread(alive.read, 1) == b"x"
         assert await asyncio.to_thread(alive.read, 1) == b"x"
         demo.interrupt()
-        await demo.line("stopping …; Ctrl-C again stops at once")
+        await demo.line(
+            "stopping … the pipeline finishes its batches, for up to 20 s; Ctrl-C again stops at once"
+        )
         demo.interrupt()
         assert await demo.ended() == 130, demo
         async with asyncio.timeout(20):  # else somebody of the pipeline lives

@@ -24,7 +24,7 @@ def shell_lines() -> list[str]:
 
 async def test_what_the_demo_prints_is_what_the_page_shows(run: Run) -> None:
     demo = await run("demo", "--no-pipeline", "--port", "0", "--no-traffic")
-    for name in ("watch", "publish", "history", "document", "presence", "SSE"):
+    for name in ("watch", "publish", "history", "document", "presence", "alerts", "SSE"):
         printed = re.sub(r"^.* -m arauto", ".venv/bin/arauto", await pasteable(demo, name))
         printed = re.sub(r" --url \S+$", "", re.sub(r":\d+/v1", ":8080/v1", printed))
         assert f"  {name:<9}{printed}\n" in _TEXT

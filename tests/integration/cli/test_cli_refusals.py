@@ -53,6 +53,17 @@ async def test_a_refused_subscription_is_told_in_the_nodes_words(
     ]
 
 
+async def test_of_several_channels_the_refusal_names_the_one_it_is_about(
+    closed: RunningNode, run: Run
+) -> None:
+    to = ("--token", token(), "--hub", "shop", "--url", closed.url)
+    sub = await run("sub", "stock:1", "till:1", "stock:2", *to)
+    assert await sub.ended() == 1
+    assert sub.err == [
+        "refused: till:1: no grant or rule lets this session subscribe to it (2005 SUBSCRIBE_DENIED)"
+    ]
+
+
 async def test_a_refused_message_is_told_in_the_nodes_words(closed: RunningNode, run: Run) -> None:
     pub = await run("pub", "stock:1", "x", "--json", "--hub", "shop", "--url", closed.url)
     assert await pub.ended() == 1

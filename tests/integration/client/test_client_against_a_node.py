@@ -97,6 +97,15 @@ async def test_a_retained_message_greets_newcomers(make: Make) -> None:
         assert (await take(wide, 1))[0].data in (1.17, 1.18)
 
 
+async def test_a_retained_message_greets_who_comes_back_and_is_not_recovered(make: Make) -> None:
+    async with make() as client:
+        await client.publish("sensor", "21 C", retain=True)
+    async with make() as client:
+        sensor = await client.subscribe("sensor", since=Serial(1, 5)).ready()
+        assert sensor.recovered is False
+        assert [m.data for m in await take(sensor, 1)] == ["21 C"]
+
+
 async def test_history_is_read_page_by_page_both_ways(make: Make) -> None:
     async with make() as client:
         serials = await client.publish_many(Draft(channel="log", data=n) for n in range(50))

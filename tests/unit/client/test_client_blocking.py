@@ -395,6 +395,7 @@ def _exit_code(child: int, timeout_s: float) -> int:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     finally:
         killer.cancel()
+        killer.join()
 
 
 @pytest.mark.parametrize("last", ["", "raise ValueError('over')", "import sys; sys.exit(3)"])

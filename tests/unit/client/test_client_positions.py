@@ -78,6 +78,57 @@ def test_a_retained_message_that_was_seen_live_is_not_seen_again() -> None:
     assert not positions.admit(message("c", 4, retain=True))
 
 
+def test_a_retained_message_is_welcome_also_behind_one_that_came_live_before_it() -> None:
+    positions = _attached(at=9)
+    assert positions.admit(message("c", 10))
+    assert positions.admit(message("c", 4, retain=True))
+    assert not positions.admit(message("c", 4, retain=True))
+
+
+def _continued(since: Serial, now: Serial) -> Positions:
+    """A start from a place the node could not recover from."""
+    positions = Positions("c", {"c": since})
+    [gap] = positions.attached(SubscribeResult(channel="c", serial=now))
+    positions.skip(gap)
+    return positions
+
+
+@pytest.mark.parametrize("since", [_at(0), _at(7), _at(3, EPOCH - 2)])
+def test_who_starts_from_a_place_that_is_not_recovered_gets_the_retained_message_once(
+    since: Serial,
+) -> None:
+    positions = _continued(since, _at(0, EPOCH + 2))
+    assert not positions.admit(message("c", 1))
+    assert positions.admit(message("c", 1, retain=True))
+    assert not positions.admit(message("c", 1, retain=True))
+    assert _ask(positions).since == _at(0, EPOCH + 2)
+
+
+def test_who_starts_from_a_place_that_is_recovered_gets_no_retained_message_again() -> None:
+    positions = Positions("c", {"c": _at(5)})
+    assert positions.attached(SubscribeResult(channel="c", serial=_at(6), recovered=True)) == []
+    assert not positions.admit(message("c", 4, retain=True))
+
+
+def test_a_message_retained_while_the_client_was_away_is_new_after_a_reconnect_that_lost_it() -> (
+    None
+):
+    positions = _attached()
+    assert positions.admit(message("c", 4, retain=True))
+    [gap] = positions.attached(SubscribeResult(channel="c", serial=_at(0, EPOCH + 2)))
+    positions.skip(gap)
+    assert not positions.admit(message("c", 4, retain=True))
+    assert positions.admit(message("c", 6, retain=True))
+    assert not positions.admit(message("c", 6, retain=True))
+
+
+def test_a_retained_message_not_seen_yet_stays_welcome_over_reconnects() -> None:
+    positions = _continued(_at(7), _at(0, EPOCH + 2))
+    [gap] = positions.attached(SubscribeResult(channel="c", serial=_at(0, EPOCH + 4)))
+    positions.skip(gap)
+    assert positions.admit(message("c", 1, retain=True))
+
+
 def test_recovery_that_succeeded_leaves_no_gap() -> None:
     positions = _attached(at=5)
     result = SubscribeResult(channel="c", serial=_at(9), recovered=True)

@@ -537,6 +537,25 @@ async def test_a_retained_message_older_than_the_subscription_is_delivered(
         assert await offsets(subscription, 2) == [4, 10]
 
 
+@pytest.mark.parametrize("fill_gaps", [False, True])
+async def test_a_start_from_a_place_that_is_not_recovered_delivers_the_retained_message(
+    make: Make, node: FakeNode, fill_gaps: bool
+) -> None:
+    node.offsets["c"] = 9
+    _lose_recovery(node, 9)
+    _history_of(node, range(0), complete=False)
+    async with make() as client:
+        peer = await node.peer()
+        subscription = client.subscribe("c", since=Serial(EPOCH - 2, 3), fill_gaps=fill_gaps)
+        await subscription.ready()
+        assert subscription.recovered is False
+        peer.publish(message("c", 4, retain=True))
+        first, second = await anext(subscription), await anext(subscription)
+    # The node publishes before it greets.
+    assert [first.serial, second.serial] == [at(10), at(4)]
+    assert [gap.upto for gap in first.missed] == [at(9)]
+
+
 async def test_a_subscription_refused_for_now_after_a_reconnect_is_asked_for_again(
     make: Make, node: FakeNode, clock: LoopClock
 ) -> None:

@@ -17,6 +17,7 @@ import httptools
 import uvicorn
 from uvicorn.server import ServerState
 
+from arauto.errors import Code
 from arauto.gateways.guard import Admission, GuardedHttp, HttpLimits, Upgrade, response
 from fuzz.codec_laws import within_a_second
 
@@ -94,7 +95,9 @@ class Outcome:
     def upgrade(self, request: Upgrade) -> bytes | None:
         """An upgrade handler that accepts on /ws and refuses elsewhere."""
         self.upgrades.append(request)
-        return None if request.target.startswith(b"/ws") else response(404, "not here")
+        if request.target.startswith(b"/ws"):
+            return None
+        return response(404, Code.HANDSHAKE_REFUSED, "not here")
 
 
 @functools.cache

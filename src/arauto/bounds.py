@@ -19,6 +19,7 @@ def hub_limits(config: Config) -> HubLimits:
         settings_refresh_s=config.hub.settings_refresh_s,
         history_page_len=channel.history_page_size,
         recovery_len_max=channel.recovery_max,
+        replay_bytes_max=limits.replay_bytes_max,
         live_history_len_max=history_len,
         presence_page_len=channel.presence_page_size,
         pattern_positions_len_max=limits.pattern_matches_max,
@@ -50,4 +51,8 @@ def stranger_limits(config: Config) -> StrangerLimits:
         close_s=strangers.close_timeout_s,
         sessions_max=strangers.sessions_max,
         channels_max=strangers.channels_max,
+        live_history_bytes_max=strangers.live_history_bytes_max,
+        retained_bytes_max=strangers.retained_bytes_max,
+        backlogs_bytes_max=strangers.backlogs_bytes_max,
+        documents_bytes_max=strangers.documents_bytes_max,
     )

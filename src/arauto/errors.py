@@ -68,6 +68,7 @@ class Code(IntEnum):
     TOO_MANY_MATCHES = 3009  # the pattern matches more channels than can be listed
     TOO_MANY_HUBS = 3010  # strangers have made up too many hubs, on this node or from this address
     DOCUMENTS_FULL = 3011  # the open documents of the hub, or of the node, take too much memory
+    REQUEST_TOO_LARGE = 3012  # the HTTP request's headers or body are larger than the node allows
 
     # 4xxx: the connection ends; reconnecting is right
     GOING_AWAY = 4000  # the node is shutting down or draining
@@ -78,6 +79,7 @@ class Code(IntEnum):
     HUB_CLOSED = 4005  # the hub was closed
     OVERLOADED = 4006  # the node admits no more connections just now
     CONNECTION_LOST = 4007  # the connection broke or could not be made (raised by clients only)
+    REQUEST_TOO_SLOW = 4008  # the HTTP request did not arrive in time
 
     # 5xxx: the connection ends; reconnecting the same way would fail again
     CLOSED_BY_CLIENT = 5000  # the client said Close
@@ -95,6 +97,7 @@ class Code(IntEnum):
     STORAGE_UNAVAILABLE = 6002  # the store cannot be reached
     STORAGE_READ_ONLY = 6003  # the store cannot be written
     STORAGE_CORRUPT = 6004  # what was read does not check out
+    STORAGE_SHARE_FULL = 6005  # too many of this hub's writes wait for the store; others have room
 
     # 7xxx: cluster
     NOT_OWNER = 7000  # this node does not own the channel
@@ -128,6 +131,7 @@ _RETRYABLE = frozenset(
         Code.STORAGE_FULL,
         Code.STORAGE_UNAVAILABLE,
         Code.STORAGE_READ_ONLY,
+        Code.STORAGE_SHARE_FULL,
         Code.NOT_OWNER,
         Code.LAKE_BUSY,
         Code.NODE_UNREACHABLE,
@@ -190,4 +194,5 @@ _STORAGE_TOLD = {
     Code.STORAGE_UNAVAILABLE: "the storage is not available just now; retry later",
     Code.STORAGE_READ_ONLY: "the storage cannot be written just now",
     Code.STORAGE_CORRUPT: "what is stored cannot be read; the operator's log says more",
+    Code.STORAGE_SHARE_FULL: "too many of this hub's writes wait for the storage; retry later",
 }

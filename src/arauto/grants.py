@@ -8,16 +8,33 @@ an opaque piece that only a grant's `*` takes in (and `#` a grant's `#`), so the
 clients decide by the same code; `tests/vectors/grants.json` holds both to it.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from arauto.errors import ArautoError, Code
 from arauto.model import Grants
-from arauto.names import ancestors, check_pattern, is_pattern, is_topic, matches
+from arauto.names import (
+    ancestors,
+    check_pattern,
+    compile_pattern,
+    is_pattern,
+    is_topic,
+    literal_prefix,
+    matches,
+)
+
+if TYPE_CHECKING:
+    from functools import _lru_cache_wrapper
 
 __all__ = ["GRANTS_LEN_MAX", "GrantSet", "check_grants", "covers"]
 
 GRANTS_LEN_MAX = 1_000
-_MEMO_LEN_MAX = 128
+_MEMO_LEN_MAX = 1_024
+_COMPILED_LEN_MAX = 4_096
+#: What trying a pattern takes beside the comparing, and what compiling one does, counted in comparisons.
+_TRYING, _COMPILING = 128, 131_072
 
 
 def check_grants(grants: Grants) -> Grants:
@@ -46,7 +63,11 @@ def _check(pattern: str, field: str) -> None:
 
 
 class GrantSet:
-    """Grants, sorted once into what can be looked up and what must be tried one by one."""
+    """Grants, sorted once into what can be looked up and what must be tried one by one.
+
+    Most are looked up: names, topics, and patterns whose one wildcard is a star at the end. The others are
+    tried where what stands before their first wildcard fits, and what that takes is counted in `effort`.
+    """
 
     __slots__ = ("_call", "_publish", "_subscribe")
 
@@ -60,6 +81,17 @@ class GrantSet:
         self._subscribe = _Patterns(g.channel for g in grants.channels if g.subscribe)
         self._publish = _Patterns(g.channel for g in grants.channels if g.publish)
         self._call = _Patterns(grants.rpcs)
+
+    @property
+    def effort(self) -> int:
+        """About how many characters were compared with others so far, to decide what could not be looked up.
+        A thousand take less than a microsecond."""
+        return self._subscribe.effort + self._publish.effort + self._call.effort
+
+    @property
+    def must_try(self) -> bool:
+        """Whether there is anything that cannot be looked up."""
+        return self._subscribe.must_try or self._publish.must_try
 
     def may_subscribe(self, name: str) -> bool:
         """Whether every channel that `name` (a channel, pattern or topic) stands for may be read."""
@@ -76,19 +108,48 @@ class GrantSet:
         return not is_pattern(method) and self._call.match(method)
 
 
+_matching = lru_cache(maxsize=_COMPILED_LEN_MAX)(compile_pattern)
+
+
+@lru_cache(maxsize=_COMPILED_LEN_MAX)
+def _covering(grant: str) -> re.Pattern[str]:
+    # As matching a name, with two differences: a star in what is asked for is only ever taken by a star of
+    # the grant, and `#` takes a segment of it only if no star could smuggle a colon into it.
+    return compile_pattern(grant, segment="(?<![^:])[^:*]++(?![^:])")
+
+
 class _Patterns:
     """A set of patterns. Plain names and topics are looked up; prefixes are tried in one C call."""
 
-    __slots__ = ("_all", "_anything", "_globs", "_memo", "_names", "_prefixes")
+    __slots__ = (
+        "_all",
+        "_anything",
+        "_globs",
+        "_lens",
+        "_memo",
+        "_names",
+        "_prefixes",
+        "effort",
+    )
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        self._all = tuple(sorted(set(patterns)))
+        self._all = frozenset(patterns)
         self._anything = "*" in self._all
         self._names = frozenset(p for p in self._all if not is_pattern(p))
-        wild = [p for p in self._all if is_pattern(p)]
+        wild = sorted(p for p in self._all if is_pattern(p))
         self._prefixes = tuple(p[:-1] for p in wild if _is_prefix(p))
-        self._globs = tuple(p for p in wild if not _is_prefix(p))
+        self._globs: dict[str, list[str]] = {}
+        """By what stands before their first wildcard."""
+        for pattern in wild:
+            if not _is_prefix(pattern):
+                self._globs.setdefault(literal_prefix(pattern), []).append(pattern)
+        self._lens = tuple(sorted({len(prefix) for prefix in self._globs}))
         self._memo: dict[str, bool] = {}
+        self.effort = 0
+
+    @property
+    def must_try(self) -> bool:
+        return bool(self._globs)
 
     def match(self, channel: str) -> bool:
         if self._anything or channel in self._names:
@@ -96,21 +157,41 @@ class _Patterns:
         if is_topic(channel) and any(above in self._names for above in ancestors(channel)):
             return True
         return channel.startswith(self._prefixes) or (
-            bool(self._globs) and self._match_globs(channel)
+            bool(self._globs) and self._try(channel, _matching)
         )
 
-    def _match_globs(self, channel: str) -> bool:
-        # A thousand globs take most of a millisecond, and a session publishes to few channels.
-        found = self._memo.get(channel)
+    def cover(self, wanted: str) -> bool:
+        # The same as asking `covers` for each: nothing but a star takes in a star, so a name is not enough,
+        # and a prefix is if what is asked for begins with it.
+        if self._anything or wanted in self._all:
+            return True
+        if is_topic(wanted):
+            if not is_pattern(wanted) and any(above in self._names for above in ancestors(wanted)):
+                return True
+            wanted += "*"
+        return wanted.startswith(self._prefixes) or (
+            bool(self._globs) and self._try(wanted, _covering)
+        )
+
+    def _try(self, name: str, compiled: "_lru_cache_wrapper[re.Pattern[str]]") -> bool:
+        # A thousand globs take most of a millisecond, and a session publishes to few channels. What is to be
+        # covered has a wildcard, so it is not mistaken for what is to be matched.
+        found = self._memo.get(name)
         if found is None:
-            found = any(matches(p, channel) for p in self._globs)
+            before_len = compiled.cache_info().misses
+            found = any(compiled(glob).match(name) is not None for glob in self._alike(name))
+            self.effort += _COMPILING * (compiled.cache_info().misses - before_len)
             if len(self._memo) >= _MEMO_LEN_MAX:
                 self._memo.clear()
-            self._memo[channel] = found
+            self._memo[name] = found
         return found
 
-    def cover(self, wanted: str) -> bool:
-        return self._anything or any(covers(grant, wanted) for grant in self._all)
+    def _alike(self, name: str) -> Iterator[str]:
+        """The globs that begin as the name does."""
+        for size in self._lens:
+            for glob in self._globs.get(name[:size], ()):
+                self.effort += _TRYING + len(glob) * len(name)
+                yield glob
 
 
 def _is_prefix(pattern: str) -> bool:
@@ -128,40 +209,5 @@ def covers(grant: str, wanted: str) -> bool:
         return not is_pattern(wanted) and matches(grant, wanted)
     if is_topic(wanted):
         # Stands for itself and for all that starts with it and a slash; `wanted*` takes in both.
-        return is_pattern(grant) and _covers(grant, wanted + "*")
-    return _covers(grant, wanted)
-
-
-def _covers(grant: str, wanted: str) -> bool:
-    # As matching a name, with two differences: a star in `wanted` is only ever taken by a star of the
-    # grant, and `#` in the grant takes a segment of `wanted` only if no star could smuggle a colon into it.
-    g = w = 0
-    star_g = star_w = -1
-    while True:
-        if g < len(grant) and grant[g] == "*":
-            star_g, star_w = g, w
-            g += 1
-            continue
-        if g < len(grant) and grant[g] == "#":
-            end = _segment_end(wanted, w)
-            if end > w:
-                g, w = g + 1, end
-                continue
-        elif g < len(grant) and w < len(wanted) and grant[g] == wanted[w]:
-            g, w = g + 1, w + 1
-            continue
-        elif g == len(grant) and w == len(wanted):
-            return True
-        if star_g == -1 or star_w >= len(wanted):
-            return False
-        star_w += 1
-        g, w = star_g + 1, star_w
-
-
-def _segment_end(wanted: str, start: int) -> int:
-    """Where the whole, starless segment that begins at `start` ends; `start` if there is none."""
-    if start > 0 and wanted[start - 1] != ":":
-        return start
-    end = wanted.find(":", start)
-    end = len(wanted) if end == -1 else end
-    return start if "*" in wanted[start:end] else end
+        return is_pattern(grant) and _covering(grant).match(wanted + "*") is not None
+    return _covering(grant).match(wanted) is not None

@@ -23,6 +23,7 @@ __all__ = [
     "NAME_BYTES_MAX",
     "POSITIONS_LEN_MAX",
     "RESTORE_KEY_BYTES_MAX",
+    "TRIED_PATTERNS_LEN_MAX",
     "TTL_MS_MAX",
     "UINT53_MAX",
     "UNKNOWN_BYTES_MAX",
@@ -95,3 +96,7 @@ LAST_EVENT_ID_BYTES_MAX = 4_096
 #: Patterns of one hub that begin with a wildcard and are not `*` alone: each is tried for every channel
 #: that opens.
 LOOSE_PATTERNS_LEN_MAX = 256
+
+#: Patterns of one hub with a `*` before their end that may have to be tried for one channel that opens, those
+#: above among them: what begins as its name does.
+TRIED_PATTERNS_LEN_MAX = 512

@@ -25,6 +25,7 @@ __all__ = [
     "check_id",
     "check_kept",
     "check_pattern",
+    "compile_pattern",
     "is_pattern",
     "is_topic",
     "is_wide",
@@ -194,17 +195,21 @@ def literal_prefix(pattern: str) -> str:
     return pattern[:at]
 
 
-@lru_cache(maxsize=4096)
-def _compiled(pattern: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str, *, segment: str = "[^:]++") -> re.Pattern[str]:
+    """What matches the names that a pattern (no topic) covers. Takes a moment, so keep it. `segment` says
+    what a `#` takes."""
     # Between two stars the first place that fits is as good as any later one, since it leaves the most to the
     # rest; so what was taken is never given back (atomic groups), and no pattern can make the search explode.
-    first, *rest = [_literally(piece) for piece in pattern.split("*")]
+    first, *rest = [_literally(piece, segment) for piece in pattern.split("*")]
     if not rest:
         return re.compile(rf"{first}\Z")
     middle = "".join(f"(?>.*?{piece})" for piece in rest[:-1])
     return re.compile(rf"{first}{middle}.*?{rest[-1]}\Z", re.DOTALL)
 
 
-def _literally(piece: str) -> str:
+_compiled = lru_cache(maxsize=4096)(compile_pattern)
+
+
+def _literally(piece: str, segment: str) -> str:
     # `#` stands for a whole segment: what surrounds it are colons, or the ends of the name.
-    return "[^:]++".join(re.escape(text) for text in piece.split("#"))
+    return segment.join(re.escape(text) for text in piece.split("#"))

@@ -182,6 +182,7 @@ class Node:
             defaults=config.hub.defaults,
             builtin_rules=config.hub.default_rules,
             allow_dynamic=config.engine.allow_dynamic_hubs,
+            own_hub=config.pipeline.system_hub if config.pipeline.rollup_channel else "",
             hubs_max=config.limits.hubs_max,
             strangers=stranger_limits(config),
         )
@@ -271,7 +272,7 @@ class Node:
 
         async def stop() -> None:
             self.intervals.stop()
-            self.sessions.wheel.stop()
+            self.sessions.stop()
             await self.storage.journal.flush()
 
         self._closers.append(stop)
@@ -295,10 +296,7 @@ class Node:
             self.sessions,
             formats,
             pages=pages,
-            send_buffer_bytes=connection.ws.send_buffer_bytes,
-            message_bytes_max=connection.ws.max_message_bytes,
-            fragments_max=connection.ws.max_fragments,
-            read_buffer_bytes=connection.ws.read_buffer_bytes,
+            limits=connection.ws,
         )
         sse_codec = SseCodec()
         self.sse = sse = SseGateway(
@@ -357,12 +355,11 @@ class Node:
             describe_node=self._describe,
             exporting=lambda: self.exporter.export_now if self.exporter is not None else None,
         )
+        hosts = Hosts(config.admin.host, config.admin.allowed_hosts, setting="admin.allowedHosts")
         app = make_app(
             self.operations,
             token=self.admin_token,
-            hosts=Hosts(
-                config.admin.host, config.admin.allowed_hosts, setting="admin.allowedHosts"
-            ),
+            hosts=hosts,
             counters=self.metrics.node,
             healthy=lambda: not self.stopping,
             scrape=self._build_scrape(),
@@ -415,6 +412,8 @@ class Node:
             tracing=self._tracing,
             encodings=self.env.encodings,
             evicted_callers=lambda: self.sessions.callers.evicted,
+            read_buffers=lambda: self.websocket.buffers,
+            states_left_out=lambda: self.sessions.restorer.left_out,
             refused_connections=lambda: (
                 self.port.admission.refused + self.admin_port.admission.refused
             ),
@@ -470,7 +469,7 @@ class Node:
                 hub.holdings.backlogs.used_bytes,
                 hub.holdings.documents.used_bytes,
             )
-            for hub in self.directory.hubs.values()
+            for hub in list(self.directory.hubs.values())
         )
 
 
@@ -484,7 +483,7 @@ def _http_limits(http: HttpConfig, body_bytes_max: int) -> HttpLimits:
 
 
 def _no_upgrade(request: Upgrade) -> bytes:
-    return response(404, "there is no WebSocket here", code=int(Code.HANDSHAKE_REFUSED))
+    return response(404, Code.HANDSHAKE_REFUSED, "there is no WebSocket here")
 
 
 def _report(error: BaseException) -> None:

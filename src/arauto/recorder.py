@@ -1,5 +1,7 @@
 """What a node writes to the journal about itself: its counters per interval, and signs of life."""
 
+from collections.abc import Iterator
+
 import msgspec
 
 from arauto.admin.operations.stats import hub_interval, node_interval
@@ -14,6 +16,9 @@ __all__ = ["Recorder"]
 _BUSY_S = 1.0
 #: So many of them: a reader lets rows be a second late, and may have read the first together with the rows.
 _BUSY_BEATS = 3
+
+#: Rows of counters written in one turn of the event loop.
+_ROWS_PER_STEP = 100
 
 
 class Recorder:
@@ -56,10 +61,13 @@ class Recorder:
         if self._timer is not None:
             self._timer.cancel()
 
-    def record(self, interval: Interval) -> None:
-        """One row for the node and one for each hub in which something happened, or that holds something."""
+    def record(self, interval: Interval) -> Iterator[None]:
+        """One row for the node and one for each hub in which something happened, or that holds something.
+        In steps, each of which takes a moment."""
         self._write(Kind.COUNTERS, msgspec.json.encode(node_interval(interval)))
-        for hub in interval.levels:
+        for index, hub in enumerate(interval.levels):
+            if index % _ROWS_PER_STEP == _ROWS_PER_STEP - 1:
+                yield
             self._write(Kind.COUNTERS, msgspec.json.encode(hub_interval(interval, hub)), hub)
 
     def _write(self, kind: Kind, payload: bytes, hub: str = "") -> None:

@@ -92,7 +92,8 @@ async def _redis_values(config: Config, clock: Clock, storage: Storage) -> Stora
     with _extra("redis"):
         from arauto.storage.redis import open_redis
 
-    return _with_values(storage, await open_redis(_redis_url(config.redis)))
+    values = await open_redis(_redis_url(config.redis), counters=storage.counters)
+    return _with_values(storage, values)
 
 
 def _redis_url(redis: RedisConfig) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import arauto
 from arauto.config.schema import Config
+from arauto.gateways.buffers import ReadBuffers
 from arauto.hub.encodings import Encodings
 from arauto.storage.base import ExporterCounters, StorageCounters
 from arauto.telemetry.metrics import Metrics
@@ -28,6 +29,8 @@ def build_scrape(
     refused_connections: Callable[[], int],
     encodings: Encodings,
     evicted_callers: Callable[[], int],
+    read_buffers: Callable[[], ReadBuffers],
+    states_left_out: Callable[[], int],
 ) -> PrometheusExporter:
     """The body of a node's `/metrics`."""
     collector = MetricsCollector(
@@ -46,18 +49,37 @@ def build_scrape(
             "HTTP callers whose rate was forgotten for want of room",
             evicted_callers,
         ),
+        (
+            "restore_states_left_out",
+            "States of lost sessions that were not kept, so that their restore keys do not work",
+            states_left_out,
+        ),
+        (
+            "read_buffers_shrunk",
+            "Read buffers that were made small again for want of room",
+            lambda: read_buffers().shrunk,
+        ),
+        (
+            "read_buffers_cut_off",
+            "Connections ended because unfinished messages took too much room",
+            lambda: read_buffers().cut_off,
+        ),
     ]
     if exporter is not None:
         values += _of_exporter(exporter)
     if tracing is not None:
         values.append(("skipped_spans", "Spans over the allowed rate", lambda: tracing.skipped))
-    return PrometheusExporter(collector, extra=[ValueCollector(values)])
+    held = "What read buffers grew by, and fragments of unfinished messages"
+    gauges: list[_Value] = [("read_buffers_bytes", held, lambda: read_buffers().held_bytes)]
+    return PrometheusExporter(collector, extra=[ValueCollector(values, gauges)])
 
 
 def _of_storage(counters: StorageCounters) -> Iterable[_Value]:
     yield "journal_rows", "Journal rows committed", lambda: counters.committed
     yield "journal_failed_rows", "Writes that failed", lambda: counters.failed
     yield "journal_refused_rows", "Writes refused, too much was waiting", lambda: counters.refused
+    shares = "Writes refused, too many of their hub were waiting"
+    yield "journal_refused_share_rows", shares, lambda: counters.refused_shares
     yield "journal_commits", "Group commits", lambda: counters.commits
     yield "journal_failed_commits", "Group commits that failed", lambda: counters.commit_failures
     yield "storage_reopened", "Reconnections to the store", lambda: counters.reopened

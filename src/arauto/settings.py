@@ -95,7 +95,7 @@ class Quotas(_Setting, frozen=True, kw_only=True):
     messages_per_s: _Count = 0
     """Publications per second over the whole hub."""
     session_messages_per_s: _Count = 1_000
-    """Requests per second from one session; large ones count as several, heartbeats are free."""
+    """Requests per second from one session; large ones count as several, 200 heartbeats are free."""
     live_history_bytes_max: _Bytes = 268_435_456
     """Memory that the live history of all channels takes together; then the oldest messages of the hub go."""
     retained_bytes_max: _Bytes = 268_435_456

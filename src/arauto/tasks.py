@@ -1,10 +1,52 @@
-"""Background tasks with an owner: none is forgotten, none fails in silence."""
+"""Background tasks with an owner: none is forgotten, none fails in silence. And long work in short turns."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, TypeVar
 
-__all__ = ["TaskSet"]
+__all__ = ["Pace", "TaskSet", "at_once", "in_turns"]
+
+T = TypeVar("T")
+
+#: So many small steps, of some microseconds each, are done in one turn.
+_TURN_STEPS = 500
+
+
+async def in_turns(steps: Generator[None, None, T]) -> T:
+    """Do work step by step, one in each turn of the event loop; what it comes to."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await asyncio.sleep(0)
+
+
+def at_once(steps: Generator[None, None, T]) -> T:
+    """The same without letting anybody in between."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+class Pace:
+    """For long work whose steps differ: lets others go on whenever enough was done."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    async def after(self, steps: int) -> None:
+        """So much was done."""
+        self._done += steps
+        if self._done >= _TURN_STEPS:
+            self._done = 0
+            await asyncio.sleep(0)
 
 
 class TaskSet:

@@ -13,24 +13,37 @@ from tests.services.fixtures import postgres_server, redis_server
 
 __all__ = ["postgres_server", "redis_server"]
 
-_lines: list[str] = []
+#: The property of a test's report that carries one of its lines, also from another process of the run.
+_LINE = "fault"
 
 Say = Callable[[str], None]
 StartProcess = Callable[..., Awaitable[NodeProcess]]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if _lines:
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    lines = [
+        line
+        for report in reports
+        if report.when == "call"
+        for name, line in report.user_properties
+        if name == _LINE
+    ]
+    if lines:
         terminalreporter.section("faults")
-        for line in _lines:
-            terminalreporter.write_line(line)
-        _lines.clear()
+        for line in lines:
+            terminalreporter.write_line(str(line))
 
 
 @pytest.fixture
-def say() -> Say:
+def say(request: pytest.FixtureRequest) -> Say:
     """Put a line into the summary at the end of the run."""
-    return _lines.append
+    properties = request.node.user_properties
+
+    def say(line: str) -> None:
+        properties.append((_LINE, line))
+
+    return say
 
 
 @pytest.fixture

@@ -28,6 +28,11 @@ def base_config(data_dir: Path) -> dict[str, Any]:
         "hub": {
             "defaults": {"defaultPublic": True, "quotas": {"sessionMessagesPerS": 0}},
             "defaultRules": {"clientPublish": True, "store": "all"},
+            # Who comes back first may be anonymous, and the hub a stranger's until the others come.
+            "strangers": {
+                **{"sessionsMax": 0, "channelsMax": 0, "liveHistoryBytesMax": 0},
+                **{"retainedBytesMax": 0, "backlogsBytesMax": 0, "documentsBytesMax": 0},
+            },
         },
         "channel": {"historyPageSize": 1_000},
         "admin": {"port": 0, "token": "test-admin-token-of-32-characters"},

@@ -21,7 +21,7 @@ from tests.chaos.processes import NodeProcess
 
 pytestmark = pytest.mark.slow
 
-KILLS = int(os.environ.get("CHAOS_KILLS", "30"))
+KILLS = int(os.environ.get("CHAOS_KILLS", "10"))
 _ACKS_MAX = 600
 
 

@@ -1,10 +1,12 @@
 """A node that tells, when asked by a signal, what only its own process can know: how many tasks there are
-(SIGUSR1), and how many objects of the kinds that come and go (SIGUSR2).
+(SIGUSR1), how many objects of the kinds that come and go, and who has its memory (SIGUSR2).
 
 Run as `python -m tests.chaos.watched --config FILE`, in place of `arauto serve`.
 """
 
+import _sqlite3
 import asyncio
+import ctypes
 import gc
 import json
 import signal
@@ -27,12 +29,15 @@ from arauto.hub.subscriber import Subscriber
 from arauto.node import Node
 from arauto.session.session import Session
 
-__all__ = ["ALIVE", "KINDS", "TASKS"]
+__all__ = ["ALIVE", "KINDS", "MEMORY", "TASKS"]
 
 #: Stands before the number in the line that answers SIGUSR1.
 TASKS = "tasks:"
-#: Stands before the counts, as JSON by the name of the kind, in the line that answers SIGUSR2.
+#: Stands before the counts, as JSON by the name of the kind, and `MEMORY`, in the line that answers SIGUSR2.
 ALIVE = "alive:"
+#: What else is counted there: small blocks of Python's, and bytes that SQLite holds, that are given out by
+#: malloc (SQLite's among them), and that malloc keeps though they are free.
+MEMORY = ("blocks", "sqlite", "malloc", "free")
 
 KINDS: tuple[type, ...] = (
     Hub,
@@ -73,7 +78,32 @@ def _tell_alive() -> None:
         kind.__name__: sum(count for found, count in types.items() if issubclass(found, kind))
         for kind in KINDS
     }
-    print(ALIVE, json.dumps(counts), flush=True)
+    figures = (sys.getallocatedblocks(), _sqlite_bytes(), *_malloc_bytes())
+    print(ALIVE, json.dumps(counts | dict(zip(MEMORY, figures, strict=True))), flush=True)
+
+
+class _Mallinfo2(ctypes.Structure):
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+def _malloc_bytes() -> tuple[int, int]:
+    """(given out, kept though free) by the C library."""
+    mallinfo2 = ctypes.CDLL(None).mallinfo2
+    mallinfo2.restype = _Mallinfo2
+    found = mallinfo2()
+    return found.uordblks + found.hblkhd, found.fordblks
+
+
+def _sqlite_bytes() -> int:
+    memory_used = ctypes.CDLL(_sqlite3.__file__).sqlite3_memory_used
+    memory_used.restype = ctypes.c_int64
+    return int(memory_used())
 
 
 if __name__ == "__main__":

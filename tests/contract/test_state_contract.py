@@ -71,7 +71,7 @@ async def filled(world: World, name: str) -> Channel:
     )
     if isinstance(channel, DocumentChannel):
         operations = [Operation(op="add", path="/a", value={"b": [1, b"\x00\xff", None, "é"]})]
-        channel.change(operations, -1, Sender(), lambda version, error: None)
+        channel.change(operations, -1, Sender(), lambda version, error, visited: None)
     await world.settle()
     return channel
 

@@ -1,8 +1,12 @@
 """A node's signs of life: often while there is something to tell apart, seldom in a silence."""
 
+from itertools import pairwise
+
 from arauto.recorder import Recorder
 from arauto.storage.base import JournalEntry, Kind
 from arauto.storage.memory import MemoryJournal
+from arauto.telemetry.intervals import HubLevels, Interval
+from arauto.telemetry.metrics import NodeGauges, Totals
 from arauto.testing.clock import FakeClock
 
 
@@ -55,3 +59,26 @@ async def test_a_recorder_that_was_stopped_writes_no_more() -> None:
     node.recorder.stop()
     node.clock.advance(60)
     assert await node.beats() == [0]
+
+
+async def test_the_rows_of_many_hubs_are_written_some_at_a_time() -> None:
+    node = _Node()
+    names = [f"h{number}" for number in range(1_000)]
+    interval = Interval(
+        start_ms=0,
+        end_ms=1,
+        total=Totals(),
+        hubs={},
+        levels={name: HubLevels(1, 1, 1, 1) for name in names},
+        gauges=NodeGauges(),
+        sessions_peak=0,
+    )
+    before = node.journal.last_seq
+    written = []
+    for _ in node.recorder.record(interval):
+        node.clock.run_soon()
+        written.append(node.journal.last_seq)
+    node.clock.run_soon()
+    assert max(later - one for one, later in pairwise([before, *written])) <= 100
+    rows = [entry for _, entry in await node.journal.read(0, 2_000)]
+    assert [row.hub for row in rows if row.kind is Kind.COUNTERS] == ["", *names]

@@ -145,6 +145,10 @@ def arauto_config(port: int, directory: Path, *, stored: bool) -> dict[str, obje
                 "hubsPerAddressMax": 0,
                 "sessionsMax": 0,
                 "channelsMax": 0,
+                "liveHistoryBytesMax": 0,
+                "retainedBytesMax": 0,
+                "backlogsBytesMax": 0,
+                "documentsBytesMax": 0,
             },
             "defaultRules": {
                 "public": True,

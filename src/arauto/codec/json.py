@@ -25,7 +25,7 @@ from arauto.codec.json_request_shapes import AnyRequest
 from arauto.codec.json_requests import REQUEST_FROM_SHAPE
 from arauto.codec.json_values import JsonValueWriter
 from arauto.codec.numbers import EventType
-from arauto.codec.unknown import Unknown, UnknownFieldError
+from arauto.codec.unknown import Names, Unknown, UnknownFieldError
 from arauto.codec.value_steps import value_steps
 from arauto.errors import ArautoError, Code
 from arauto.limits import UINT53_MAX
@@ -33,7 +33,7 @@ from arauto.model import Message
 
 __all__ = ["JsonCodec"]
 
-_EVENT_NAMES: Final = frozenset(event.name.lower() for event in EventType)
+_EVENTS: Final = Names(event.name.lower() for event in EventType)
 # "… - at `$.messages[0].channel`"; a dict's key shows as [...], so a path holds schema names only.
 _PATH = re.compile(r" - at `\$\.?([^`]*)`\Z")
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
@@ -144,8 +144,12 @@ def _refusal(error: Exception, data: bytes, wrong_way: Code) -> ArautoError:
         return ArautoError(Code.BAD_ENVELOPE, "is required", field="event")
     if not isinstance(head.event, str):
         return ArautoError(Code.BAD_ENVELOPE, "must be a string", field="event")
-    if head.event not in _EVENT_NAMES:
-        return ArautoError(Code.UNKNOWN_EVENT, "must be one of the event names", field="event")
+    if head.event not in _EVENTS.known:
+        meant = _EVENTS.meant_by(head.event)
+        hint = f"; did you mean {meant}?" if meant else ""
+        return ArautoError(
+            Code.UNKNOWN_EVENT, f"must be one of the event names{hint}", field="event"
+        )
     return _field_refusal(str(error), wrong_way)
 
 

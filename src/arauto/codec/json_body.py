@@ -1,9 +1,12 @@
 """JSON bodies of HTTP requests: strictly typed, with errors that name the field and the rule. Pure.
 
 The parser's own words are used where they come from the schema alone; what the client sent is never repeated.
+Where a name or word is not known, the known one nearest to it is offered, or else all of them.
 """
 
 import re
+from collections.abc import Iterable
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,6 +14,7 @@ from msgspec import inspect as kinds
 
 from arauto.codec.checks import bad_field
 from arauto.codec.unknown import UnknownFieldError
+from arauto.config.problems import nearest
 
 __all__ = ["decode_body", "field_rule"]
 
@@ -20,6 +24,9 @@ _UNKNOWN = "Object contains unknown field"
 
 # "… - at `$.quotas.sessionsMax`"; keys of a dict show as [...], so a path holds schema names only.
 _PATH = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`\Z")
+_STEP = re.compile(r"\[[^\]]*\]|[^.\[\]]+")
+_UNKNOWN_NAME = re.compile(r"Object contains unknown field `(.*)`\Z", re.DOTALL)
+_WORD = re.compile(r"Invalid enum value '(.*)'\Z", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 _BOUND = re.compile(r"Expected `(\w+)` (?:of )?((?:length )?(?:<=|>=|<|>|==) \S+)")
 _TYPE = re.compile(r"Expected `([\w| ]+)`(?:, got `(\w+)`)?")
@@ -58,16 +65,17 @@ def field_rule(text: str, wanted: Any = None) -> tuple[str, str]:
 
     Args:
         text: what the parser said.
-        wanted: the type it was to make; its field names are listed where an unknown one was found.
+        wanted: the type it was to make, which has the names and words that could have been meant.
     """
     found = _PATH.search(text)
     field = found[1] if found else ""
+    text = _PATH.sub("", text)
     missing = _MISSING.match(text)
     if missing:
         return f"{field}.{missing[1]}".removeprefix("."), "is required"
     if text.startswith(_UNKNOWN):
-        names = "" if field or wanted is None else _names_of(wanted)
-        return field, "must have no unknown fields" + (f"; it may have {names}" if names else "")
+        hint = _hint(_UNKNOWN_NAME.match(text), _names_at(wanted, field), "it may have")
+        return field, "must have no unknown fields" + hint
     bound = _BOUND.match(text)
     if bound:
         return field, f"must be of type {bound[1]} and {bound[2]}"
@@ -78,12 +86,66 @@ def field_rule(text: str, wanted: Any = None) -> tuple[str, str]:
     if text.startswith("Invalid base64"):
         return field, "must be standard base64 with padding"
     if text.startswith("Invalid enum value"):
-        return field, "must be one of the documented words"
+        words = _words_at(wanted, field)
+        rule = (
+            f"must be one of {', '.join(words)}" if words else "must be one of the documented words"
+        )
+        return field, rule + _hint(_WORD.match(text), words, "")
     return field, "breaks a rule of the schema"
 
 
-def _names_of(wanted: Any) -> str:
-    kind = kinds.type_info(wanted)
-    if not isinstance(kind, kinds.StructType):
-        return ""
-    return ", ".join(field.encode_name for field in kind.fields)
+def _hint(found: "re.Match[str] | None", known: Iterable[str], otherwise: str) -> str:
+    """The known name that was probably meant, or else all of them after some words; "" for no words."""
+    known = tuple(known)
+    meant = nearest(found[1], known) if found is not None else ""
+    if meant:
+        return f"; did you mean {meant}?"
+    return f"; {otherwise} {', '.join(known)}" if known and otherwise else ""
+
+
+def _names_at(wanted: Any, path: str) -> tuple[str, ...]:
+    for kind in _kinds_at(wanted, path):
+        if isinstance(kind, kinds.StructType):
+            return tuple(field.encode_name for field in kind.fields)
+    return ()
+
+
+def _words_at(wanted: Any, path: str) -> tuple[str, ...]:
+    words: list[str] = []
+    for kind in _kinds_at(wanted, path):
+        if isinstance(kind, kinds.EnumType):
+            words += [str(member.value) for member in kind.cls]
+        elif isinstance(kind, kinds.LiteralType):
+            words += [str(value) for value in kind.values]
+    return tuple(words)
+
+
+def _kinds_at(wanted: Any, path: str) -> list[kinds.Type]:
+    """What may stand at a path of the parser's."""
+    found = [] if wanted is None else _options(_type_info(wanted))
+    for step in _STEP.findall(path):
+        found = [
+            option for kind in found for below in _below(kind, step) for option in _options(below)
+        ]
+    return found
+
+
+@cache
+def _type_info(wanted: Any) -> kinds.Type:
+    return kinds.type_info(wanted)
+
+
+def _options(kind: kinds.Type) -> list[kinds.Type]:
+    if isinstance(kind, kinds.Metadata):
+        return _options(kind.type)
+    if isinstance(kind, kinds.UnionType):
+        return [option for one in kind.types for option in _options(one)]
+    return [kind]
+
+
+def _below(kind: kinds.Type, step: str) -> list[kinds.Type]:
+    if isinstance(kind, kinds.StructType):
+        return [field.type for field in kind.fields if field.encode_name == step]
+    if isinstance(kind, kinds.DictType):
+        return [kind.value_type]
+    return [kind.item_type] if isinstance(kind, kinds.CollectionType) else []

@@ -184,6 +184,11 @@ class Assembler:
         """Whether a message has begun and not ended: then frames must not bypass `feed`."""
         return self._fragments_len > 0
 
+    @property
+    def size_bytes(self) -> int:
+        """What is held of a message that is not whole."""
+        return len(self._buffer)
+
     def feed(
         self, opcode: int, payload: bytes, *, fin: bool, rsv: int = 0
     ) -> tuple[int, bytes] | None:

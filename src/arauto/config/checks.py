@@ -190,6 +190,17 @@ def _sizes(config: Config) -> Iterator[Finding]:
     ):
         if size < message:
             yield Finding((path, quota_path), f"must hold one message of {quota_path} ({message})")
+    strangers = config.hub.strangers
+    for name, size in (
+        ("liveHistoryBytesMax", strangers.live_history_bytes_max),
+        ("retainedBytesMax", strangers.retained_bytes_max),
+        ("backlogsBytesMax", strangers.backlogs_bytes_max),
+    ):
+        if 0 < size < message:
+            yield Finding(
+                (f"hub.strangers.{name}", quota_path),
+                f"must hold one message of {quota_path} ({message}), or be 0 for no lower quota",
+            )
     if config.sql.idle_connections > config.sql.max_connections:
         yield Finding(
             ("sql.idleConnections", "sql.maxConnections"),

@@ -10,6 +10,7 @@ from arauto.config.base import (
     Count,
     FilePath,
     Interval,
+    MemoryBytes,
     Port,
     PositiveCount,
     Section,
@@ -40,6 +41,10 @@ class WsConfig(Section, frozen=True):
     read_buffer_bytes: Bytes = 2_048
     """Read buffer of each connection. Larger reads big messages in fewer steps; smaller saves memory
     when most connections are idle."""
+    read_buffers_bytes_max: MemoryBytes = 268_435_456
+    """What all read buffers may have grown beyond that for large messages, together with the fragments of
+    messages that are not whole; 0 = no limit. At the bound the hub that holds most gives room: buffers in
+    which nothing waits become small again, then the connection ends that is at a message for longest."""
 
 
 class SseConfig(Section, frozen=True):
@@ -63,7 +68,8 @@ class HttpConfig(Section, frozen=True):
     body_bytes_max: Bytes = 1_048_576
     """Size of one request's body."""
     request_timeout_s: Interval = 10
-    """How long a client may take to send one whole request. Stops clients that send a byte at a time."""
+    """How long a client may take to send one whole request, and before that for its TLS handshake. Stops
+    clients that send a byte at a time."""
     keep_alive_timeout_s: Interval = 5
     """How long an idle HTTP connection waits for its next request."""
 

@@ -68,7 +68,8 @@ class PipelineConfig(Section, frozen=True):
     rollup_channel: str = "analytics:rollup"
     """Channel of each hub to which its roll-ups are published; empty = not published."""
     system_hub: str = "system"
-    """Hub whose roll-up channel gets the sums of all hubs."""
+    """Hub whose roll-up channel gets the sums of all hubs. With `engine.allowDynamicHubs` off it is there
+    all the same: until it is set up, nobody may do anything in it without a grant."""
     metrics_host: str = "127.0.0.1"
     """Address of the pipeline's own `/metrics`."""
     metrics_port: Port = 4041

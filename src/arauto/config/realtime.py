@@ -47,7 +47,7 @@ class EngineConfig(Section, frozen=True):
 
     allow_dynamic_hubs: bool = True
     """Create a hub the first time someone connects or publishes to it. Off, a hub must be set up by an
-    administrator first, which stops strangers from making tenants."""
+    administrator first, which stops strangers from making tenants; only `pipeline.systemHub` need not."""
     max_live_history_size: Count = 10_000
     """The most messages any channel keeps in memory, whatever its rules say. Memory per channel is up to
     this times the size of a message."""
@@ -77,6 +77,16 @@ class StrangersConfig(Section, frozen=True):
     """Sessions connected to such a hub at once, if its quotas allow no fewer; 0 = as the quotas say."""
     channels_max: Count = 1_000
     """Channels open in such a hub at once, if its quotas allow no fewer; 0 = as the quotas say."""
+    live_history_bytes_max: MemoryBytes = 262_144
+    """Memory that live history takes in such a hub, if its quotas allow no less; 0 = as the quotas say.
+    With this and the next three, as many such hubs as there may be leave three quarters of what the node
+    may hold (`limits.…`) to the others."""
+    retained_bytes_max: MemoryBytes = 262_144
+    """Memory that retained messages take there, likewise."""
+    backlogs_bytes_max: MemoryBytes = 262_144
+    """Memory that what waits for slow readers takes there, likewise."""
+    documents_bytes_max: MemoryBytes = 262_144
+    """Memory that open documents take there, likewise."""
 
 
 class HubConfig(Section, frozen=True):
@@ -154,6 +164,9 @@ class LimitsConfig(Section, frozen=True):
     stored_in_flight_max: PositiveCount = 50_000
     """Publications of one channel that may wait to become durable; more are refused until the storage
     catches up. What the storage itself takes on is bounded too."""
+    replay_bytes_max: Annotated[int, msgspec.Meta(ge=1, le=1 << 28)] = 4_194_304
+    """Payload bytes of missed messages sent in answer to one request, or in one page of history. Channels
+    that do not fit are told that they are not recovered, and can be paged through."""
     document_bytes_max: Annotated[int, msgspec.Meta(ge=1, le=1 << 26)] = 4_194_304
     """Size of one document."""
     live_history_bytes_max: MemoryBytes = 1_073_741_824

@@ -1,7 +1,9 @@
 """Live history: the last messages of a channel, in memory, for quick reconnects."""
 
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -9,13 +11,16 @@ import msgspec
 from arauto.hub.hooks import FeatureSpec, Recent
 from arauto.hub.live_memory import Place
 from arauto.hub.share import size_of
-from arauto.model import Message
+from arauto.model import Direction, Message
 from arauto.settings import Rules
+from arauto.storage.base import HistoryQuery
 
 if TYPE_CHECKING:
     from arauto.hub.channel import Channel
 
 __all__ = ["SPEC", "LiveHistory"]
+
+_SERIAL, _TIME = attrgetter("serial"), attrgetter("ts_ms")
 
 
 class _State(msgspec.Struct):
@@ -64,11 +69,29 @@ class LiveHistory(Recent):
         tail.reverse()
         return tail
 
+    def within(self, query: HistoryQuery) -> Iterator[Message]:
+        self._expire()
+        messages = self._messages or ()
+        # Places and times grow alike.
+        begin, end = 0, len(messages)
+        if query.since is not None:
+            begin = bisect_right(messages, query.since, key=_SERIAL)
+        if query.until is not None:
+            end = bisect_left(messages, query.until, key=_SERIAL)
+        if query.from_ms:
+            begin = max(begin, bisect_left(messages, query.from_ms, key=_TIME))
+        if query.to_ms:
+            end = min(end, bisect_right(messages, query.to_ms, key=_TIME))
+        found = range(begin, end)
+        for at in found if query.direction is Direction.FORWARD else reversed(found):
+            yield messages[at]
+
     def offset_at(self, ms: int) -> int | None:
         self._expire()
-        for message in reversed(self._messages or ()):
-            if message.ts_ms <= ms:
-                return message.offset
+        messages = self._messages or ()
+        count = bisect_right(messages, ms, key=_TIME)
+        if count:
+            return messages[count - 1].offset
         # All that is remembered came later. An epoch begins with offset 1, so what lies before is known
         # to be none.
         return 0 if self._floor == 0 else None

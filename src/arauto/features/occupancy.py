@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from arauto.clock import Timer
 from arauto.codec.events import Occupancy
 from arauto.hub.hooks import Feature, FeatureSpec
+from arauto.hub.outbox import Outbox
 
 if TYPE_CHECKING:
     from arauto.hub.channel import Channel
@@ -32,7 +33,7 @@ class OccupancyFeature(Feature):
     def on_join(self, subscriber: "Subscriber") -> None:
         self._announce_later()
 
-    def on_attach(self, subscribers: "Sequence[Subscriber]") -> None:
+    def on_arrivals(self, subscribers: "Sequence[Subscriber]") -> None:
         # One announcement for all, instead of one for each.
         self._announce()
 
@@ -40,12 +41,14 @@ class OccupancyFeature(Feature):
         self._announce_later()
 
     def on_welcome(self, subscriber: "Subscriber", *, recovered: bool) -> None:
-        subscriber.outbox.send(self.snapshot())
+        subscriber.outbox.owe(self)
+
+    def owed_to(self, outbox: Outbox) -> bytes:
+        """See `Debtor`."""
+        return outbox.format.encode(self.snapshot()) if self.is_due_to(outbox) else b""
 
     def on_close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._forget_timer()
 
     def snapshot(self, id: int = 0) -> Occupancy:
         return Occupancy(id=id, channel=self.channel.name, count=self.channel.member_count)
@@ -54,8 +57,13 @@ class OccupancyFeature(Feature):
         if self._timer is None:
             self._timer = self.channel.env.clock.call_later(_QUIET_S, self._announce)
 
+    def _forget_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _announce(self) -> None:
-        self._timer = None
+        self._forget_timer()
         count = self.channel.member_count
         if count != self._announced:
             self._announced = count

@@ -8,6 +8,7 @@ import msgspec
 
 from arauto.codec.events import Join, Leave, Presence
 from arauto.hub.hooks import Feature, FeatureSpec
+from arauto.hub.outbox import Outbox
 from arauto.model import Member
 
 if TYPE_CHECKING:
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from arauto.hub.subscriber import Subscriber
 
 __all__ = ["SPEC", "PresenceFeature"]
+
+
+#: A picture of so many is kept for the next who is shown it.
+_SHARED_LEN = 16
 
 
 class PresenceFeature(Feature):
@@ -36,22 +41,48 @@ class PresenceFeature(Feature):
         known = self._members.get(subscriber.id)
         member = subscriber.as_member(self.channel.env.clock.wall_ms())
         self._members[subscriber.id] = member
+        self.channel.env.encodings.drop(self)
         if known is None:
             self.channel.broadcast(Join(channel=self.channel.name, member=member))
 
-    def on_attach(self, subscribers: "Sequence[Subscriber]") -> None:
+    def on_arrivals(self, subscribers: "Sequence[Subscriber]") -> None:
         # One picture for all, instead of everybody's arrival to everybody.
         now_ms = self.channel.env.clock.wall_ms()
-        self._members = {each.id: each.as_member(now_ms) for each in subscribers}
+        for each in subscribers:
+            self._members[each.id] = each.as_member(now_ms)
+        self.channel.env.encodings.drop(self)
         self.channel.broadcast(self.snapshot())
 
     def on_welcome(self, subscriber: "Subscriber", *, recovered: bool) -> None:
-        subscriber.outbox.send(self.snapshot())
+        subscriber.outbox.owe(self)
+
+    def greeting_len(self) -> int:
+        return min(len(self._members), self.channel.env.limits.presence_page_len)
+
+    def owed_to(self, outbox: Outbox) -> bytes:
+        """See `Debtor`."""
+        if not self.is_due_to(outbox):
+            return b""
+        # Where very many come together, each is shown the same.
+        encodings, format = self.channel.env.encodings, outbox.format
+        data = encodings.find(self, format.name)
+        if data is None:
+            data = format.encode(self.snapshot())
+            if len(self._members) >= _SHARED_LEN:
+                encodings.keep(self, format.name, data)
+        return data
 
     def on_leave(self, subscriber: "Subscriber") -> None:
+        now = self.channel.hub.sessions.get(subscriber.id)
+        if now is not None and now is not subscriber and self.channel.has(now):
+            return  # who was lost is back, under the same id
         member = self._members.pop(subscriber.id, None)
         if member is not None:
+            self.channel.env.encodings.drop(self)
             self.channel.broadcast(Leave(channel=self.channel.name, member=member))
+
+    def on_close(self) -> None:
+        self.channel.env.encodings.drop(self)
 
     def snapshot(self, id: int = 0) -> Presence:
         """Who is here, up to a page; the total is always right."""
@@ -66,6 +97,7 @@ class PresenceFeature(Feature):
     def import_state(self, state: bytes) -> None:
         members = msgspec.msgpack.decode(state, type=list[Member])
         self._members = {member.session: member for member in members}
+        self.channel.env.encodings.drop(self)
 
 
 SPEC = FeatureSpec(PresenceFeature.name, lambda rules: rules.presence, PresenceFeature)

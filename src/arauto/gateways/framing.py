@@ -1,36 +1,29 @@
 """WebSocket connections below the session: frames, fragments, text checks, pings and goodbyes.
 
-picows parses frames on a transport that the HTTP port hands over. Here messages are put together and text is
+picows parses frames; what it reads into is in `reader.py`. Here messages are put together and text is
 checked, and prebuilt frames are written as they are. Subclasses say what to do with a message.
 """
 
-import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import structlog
-from picows import (
-    WSAutoPingStrategy,
-    WSFrame,
-    WSListener,
-    WSMsgType,
-    WSTransport,
-    WSUpgradeResponse,
-    WSUpgradeResponseWithListener,
-)
-from picows.picows import WSProtocol  # type: ignore[attr-defined]
+from picows import WSFrame, WSListener, WSMsgType, WSTransport
 
 from arauto.clock import Clock
 from arauto.codec.websocket import Assembler, close_code, close_payload, frame, parse_close
 from arauto.errors import Code, DisconnectError
-from arauto.gateways.guard import Upgrade
 
-__all__ = ["BINARY", "TEXT", "FramedConnection", "take_over"]
+if TYPE_CHECKING:
+    from arauto.gateways.reader import FrameReader
+
+__all__ = ["BINARY", "TEXT", "FramedConnection"]
 
 TEXT, BINARY = WSMsgType.TEXT, WSMsgType.BINARY
 _OP_CLOSE, _OP_PONG = 0x8, 0xA
 
-#: picows makes a logger per connection out of a plain Logger; an adapter is shared as it is.
-_log = logging.LoggerAdapter(logging.getLogger("picows.server"), {})
+#: Of a message in pieces, those below count as heartbeats do; larger ones are paid for with its bytes.
+_TINY_BYTES = 512
 
 _errors = structlog.get_logger("arauto.gateways")
 
@@ -49,6 +42,7 @@ class FramedConnection(WSListener):
         "_message_bytes_max",
         "_transport",
         "closing",
+        "reader",
         "write",
     )
 
@@ -67,6 +61,8 @@ class FramedConnection(WSListener):
         self._assembler: Assembler | None = None
         self._transport: WSTransport | None = None
         self.closing = False
+        self.reader: FrameReader | None = None
+        """What it is read by, as long as it is connected."""
         self.write: Callable[[bytes], None] = _write_nowhere
         """The transport's own write, so that a flush is one call."""
 
@@ -83,8 +79,9 @@ class FramedConnection(WSListener):
     def on_message(self, kind: WSMsgType, data: bytes) -> None:
         """A whole message; text is valid UTF-8."""
 
-    def on_alive(self) -> None:
-        """A ping or pong came."""
+    def on_alive(self) -> bool:
+        """A ping, a pong or a tiny piece of a message came. Whether to answer: not if there are too many."""
+        return True
 
     def on_pong(self, data: bytes) -> None:
         """A pong frame is to be sent, within whatever bounds the sending side has."""
@@ -101,10 +98,12 @@ class FramedConnection(WSListener):
     # --- picows callbacks --------------------------------------------------------------------------
 
     def on_ws_connected(self, transport: WSTransport) -> None:
-        self._transport = transport
+        is_new, self._transport = self._transport is None, transport
         # Nobody looks at them again, and they would stay as long as the connection.
         transport.request.headers = None  # type: ignore[assignment]
         transport.response.headers = None  # type: ignore[assignment]
+        if not is_new:
+            return  # the reader began anew
         underlying = transport.underlying_transport
         # Anything left in the transport's buffer means: stop, and keep the rest where policies apply.
         # (One byte, not none: a TLS transport would take an empty buffer for a full one.)
@@ -148,12 +147,15 @@ class FramedConnection(WSListener):
         elif self.closing:
             return
         elif kind is WSMsgType.PING:
-            self.on_alive()
-            self.on_pong(_frame(frame.get_payload_as_bytes(), _OP_PONG))
+            if self.on_alive():
+                self.on_pong(_frame(frame.get_payload_as_bytes(), _OP_PONG))
         elif kind is WSMsgType.PONG:
             self.on_alive()
         else:
-            self._on_fragment(kind, frame)
+            if frame.payload_size < _TINY_BYTES:
+                self.on_alive()
+            if not self.closing:
+                self._on_fragment(kind, frame)
 
     def _on_fragment(self, kind: WSMsgType, frame: WSFrame) -> None:
         if self._assembler is None:
@@ -164,6 +166,9 @@ class FramedConnection(WSListener):
             )
         except DisconnectError as error:
             self.end(error.code, error.message)
+            return
+        held_bytes = self._assembler.size_bytes
+        if self.reader is not None and not self.reader.hold_fragments(held_bytes):
             return
         if done is not None:
             self._assembler = None
@@ -195,6 +200,11 @@ class FramedConnection(WSListener):
             underlying.resume_reading()
             self._clock.call_later(_GOODBYE_S, underlying.abort)
 
+    def cut_off(self, code: Code, reason: str) -> None:
+        """Close, and keep nothing of a message that is not whole."""
+        self._assembler = None
+        self.end(code, reason)
+
     # --- reading -----------------------------------------------------------------------------------
 
     def pause_reading(self) -> None:
@@ -204,48 +214,6 @@ class FramedConnection(WSListener):
     def resume_reading(self) -> None:
         if self._transport is not None and not self.closing:
             self._transport.underlying_transport.resume_reading()
-
-
-def take_over(
-    request: Upgrade,
-    headers: dict[bytes, bytes],
-    subprotocol: str,
-    listener: FramedConnection,
-    *,
-    read_buffer_bytes: int,
-    message_bytes_max: int,
-) -> None:
-    """Give the transport to picows, with the upgrade request it has to answer."""
-    extra = [("Sec-WebSocket-Protocol", subprotocol)] if subprotocol else None
-
-    def accept(_: object) -> WSUpgradeResponseWithListener:
-        return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(extra), listener)
-
-    protocol = WSProtocol(
-        None, None, False, accept, _log, True, None, False, 20, 20,
-        WSAutoPingStrategy.PING_WHEN_IDLE, False, message_bytes_max, None, read_buffer_bytes,
-    )  # fmt: skip
-    # picows keeps the request it parses as long as the connection lives, so it gets a short one.
-    wanted = (b"upgrade", b"connection", b"sec-websocket-key", b"sec-websocket-version")
-    lines = [name + b": " + headers[name] + b"\r\n" for name in wanted if name in headers]
-    data = b"GET / HTTP/1.1\r\nHost: arauto\r\n" + b"".join(lines) + b"\r\n"
-    protocol.connection_made(request.transport)
-    request.transport.set_protocol(protocol)
-    _feed(protocol, data)
-    if not listener.is_connected:
-        # picows refused the handshake, and tells its listener nothing of it.
-        request.leave()
-    elif request.early:
-        _feed(protocol, request.early)
-
-
-def _feed(protocol: WSProtocol, data: bytes) -> None:
-    while data:
-        room = protocol.get_buffer(len(data))
-        piece, data = data[: len(room)], data[len(room) :]
-        room[: len(piece)] = piece
-        room.release()
-        protocol.buffer_updated(len(piece))
 
 
 def _frame(payload: bytes, opcode: int) -> bytes:

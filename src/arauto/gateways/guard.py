@@ -19,6 +19,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from arauto.errors import Code
+
 __all__ = ["Admission", "GuardedHttp", "HttpLimits", "Upgrade", "UpgradeHandler", "response"]
 
 
@@ -30,6 +32,9 @@ class HttpLimits:
     header_bytes_max: int = 16_384
     body_bytes_max: int = 1_048_576
     request_timeout_s: float = 10.0
+    pipelined_max: int = 32
+    """Requests that may wait for their answers at once. A piece of what arrives can hold thousands, and all
+    of them are begun before anybody else has a turn."""
 
 
 @dataclass(slots=True)
@@ -122,7 +127,12 @@ class GuardedHttp(HttpToolsProtocol):
         super().connection_made(transport)
         self._address = self.client[0] if self.client else ""
         if not self._admission.enter(self._address):
-            self._refuse(503, "this node admits no more connections just now", retry_after_s=5)
+            self._refuse(
+                503,
+                Code.OVERLOADED,
+                "this node admits no more connections just now",
+                retry_after_s=5,
+            )
             return
         self._admitted = True
         self._arm()
@@ -149,13 +159,13 @@ class GuardedHttp(HttpToolsProtocol):
             # Counted before the parser sees them; a request that ends within `data` is forgiven the rest.
             self._header_bytes += len(data)
             if self._header_bytes > self._limits.header_bytes_max + self._limits.body_bytes_max:
-                self._refuse(431, "the request's headers are too large")
+                self._refuse(431, Code.REQUEST_TOO_LARGE, "the request's headers are too large")
                 return
         if self._deadline is None and not self.transport.is_closing():
             self._arm()
         self._parse(data)
         if self._in_headers and self._header_bytes > self._limits.header_bytes_max:
-            self._refuse(431, "the request's headers are too large")
+            self._refuse(431, Code.REQUEST_TOO_LARGE, "the request's headers are too large")
 
     def _parse(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -165,7 +175,9 @@ class GuardedHttp(HttpToolsProtocol):
             self._early = data[upgrade.args[0] :]
             self.handle_websocket_upgrade()
         except httptools.HttpParserError:
-            self._refuse(400, "the request is not valid HTTP/1.1 or is over a limit")
+            self._refuse(
+                400, Code.PROTOCOL_VIOLATION, "the request is not valid HTTP/1.1 or is over a limit"
+            )
 
     # --- parser callbacks --------------------------------------------------------------------------
 
@@ -184,6 +196,7 @@ class GuardedHttp(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if len(self.headers) >= self._limits.header_count_max:
+            self._refuse(431, Code.REQUEST_TOO_LARGE, "the request has too many headers")
             raise httptools.HttpParserError("too many headers")
         self._weigh(len(name) + len(value))
         super().on_header(name, value)
@@ -192,32 +205,35 @@ class GuardedHttp(HttpToolsProtocol):
         """Count what the parser found; counting what arrives alone misses what arrives in one piece."""
         self._parsed_bytes += size_bytes
         if self._parsed_bytes > self._limits.header_bytes_max:
-            self._refuse(431, "the request's headers are too large")
+            self._refuse(431, Code.REQUEST_TOO_LARGE, "the request's headers are too large")
             raise httptools.HttpParserError("headers too large")
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
+        self._owed = [cycle for cycle in self._owed if not cycle.response_complete]
+        if len(self._owed) >= self._limits.pipelined_max:
+            # Those before it are answered; then the connection ends.
+            self._hear_no_more(self._unanswered())
+            raise httptools.HttpParserError("too many requests at once")
         if sum(name == b"host" for name, _ in self.headers) > 1:
             # Which one counts is not for us to guess: whoever stands before us may guess otherwise.
-            self._refuse(400, "a request names one host")
+            self._refuse(400, Code.PROTOCOL_VIOLATION, "a request names one host")
             raise httptools.HttpParserError("more than one host")
         for name, value in self.headers:
             if name == b"content-length" and not self._fits(value):
-                self._refuse(413, "the request's body is too large")
+                self._refuse(413, Code.REQUEST_TOO_LARGE, "the request's body is too large")
                 raise httptools.HttpParserError("body too large")
         if self.parser.should_upgrade():
             self._check_upgrade()
         super().on_headers_complete()
-        if not self._owed or self._owed[-1] is not self.cycle:
-            self._owed = [cycle for cycle in self._owed if not cycle.response_complete]
-            if self.cycle is not None:
-                self._owed.append(self.cycle)
-                self._is_whole = False
+        if self.cycle is not None and (not self._owed or self._owed[-1] is not self.cycle):
+            self._owed.append(self.cycle)
+            self._is_whole = False
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
         if self._body_bytes > self._limits.body_bytes_max:
-            self._refuse(413, "the request's body is too large")
+            self._refuse(413, Code.REQUEST_TOO_LARGE, "the request's body is too large")
             raise httptools.HttpParserError("body too large")
         super().on_body(body)
 
@@ -237,11 +253,13 @@ class GuardedHttp(HttpToolsProtocol):
     def _check_upgrade(self) -> None:
         """Before the application could see the request and act on what will be refused."""
         if not self._should_upgrade():
-            self._refuse(400, "only an upgrade to websocket is possible here")
+            self._refuse(
+                400, Code.PROTOCOL_VIOLATION, "only an upgrade to websocket is possible here"
+            )
             raise httptools.HttpParserError("unknown upgrade")
         for name, value in self.headers:
             if name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0")):
-                self._refuse(400, "an upgrade has no body")
+                self._refuse(400, Code.PROTOCOL_VIOLATION, "an upgrade has no body")
                 raise httptools.HttpParserError("upgrade with a body")
 
     def handle_websocket_upgrade(self) -> None:
@@ -279,10 +297,10 @@ class GuardedHttp(HttpToolsProtocol):
 
     # --- refusing ----------------------------------------------------------------------------------
 
-    def _refuse(self, status: int, reason: str, *, retry_after_s: int = 0) -> None:
+    def _refuse(self, status: int, code: Code, reason: str, *, retry_after_s: int = 0) -> None:
         if not self._may_answer():
             return
-        self.transport.write(response(status, reason, retry_after_s=retry_after_s))
+        self.transport.write(response(status, code, reason, retry_after_s=retry_after_s))
         self.transport.close()
 
     def _may_answer(self) -> bool:
@@ -326,7 +344,9 @@ class GuardedHttp(HttpToolsProtocol):
     def _too_slow(self) -> None:
         self._deadline = None
         if self._may_answer():
-            self.transport.write(response(408, "the request took too long to arrive"))
+            self.transport.write(
+                response(408, Code.REQUEST_TOO_SLOW, "the request took too long to arrive")
+            )
             # The peer may never read this: do not wait for it.
             self.loop.call_later(1.0, self.transport.abort)
             self.transport.close()
@@ -346,9 +366,9 @@ _PHRASES = {
 
 def response(
     status: int,
+    code: Code,
     reason: str,
     *,
-    code: int = 0,
     field: str = "",
     retry_after_s: int = 0,
     headers: bytes = b"",

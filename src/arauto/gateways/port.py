@@ -57,8 +57,16 @@ class Port:
 
     async def listen(self, host: str, port: int) -> None:
         """Start accepting connections; port 0 takes a free one, then found in `port`."""
+        # Until its TLS handshake is done a connection is counted by nobody, and holds more than later.
+        patience_s = self._limits.request_timeout_s if self._tls is not None else None
         self._server = await asyncio.get_running_loop().create_server(
-            self._protocol, host, port, backlog=_BACKLOG, ssl=self._tls
+            self._protocol,
+            host,
+            port,
+            backlog=_BACKLOG,
+            ssl=self._tls,
+            ssl_handshake_timeout=patience_s,
+            ssl_shutdown_timeout=patience_s,
         )
         self.port = self._server.sockets[0].getsockname()[1]
 

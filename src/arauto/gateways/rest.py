@@ -67,13 +67,15 @@ class Rest:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         cors: list[tuple[bytes, bytes]] = []
         more: list[tuple[bytes, bytes]] = []
+        hub = ""
         try:
             query = read_query(scope["query_string"], _QUERY_LEN_MAX)
+            hub = last(query, "hub")
             cors = await self._check_origin(scope, headers, query)
             status, body = await self._route(scope, headers, query, receive)
         except ArautoError as error:
             asker = Asker(transport="http", address=_address(scope))
-            self._env.refusals.note(error, asker, request="http")
+            self._env.refusals_of(hub).note(error, asker, request="http")
             status = _STATUS.get(error.code, 503 if error.retryable else 400)
             if isinstance(error, TooFastError):
                 more.append((b"retry-after", b"%d" % error.retry_after_s))
@@ -143,6 +145,7 @@ class Rest:
                 note_ignored(unknown, hub=name, session="", request="publish")
             trace = env.trace_publish
             outcomes = await publish_all(hub, items, asker, caller, trace, size_bytes=len(body))
+        bucket.owe(caller.deciding_tokens)
         return msgspec.json.encode(published(outcomes))
 
     async def _check_origin(

@@ -21,10 +21,11 @@ from arauto.model import Serial
 from arauto.names import ALL_CHANNELS, is_wide, matches
 from arauto.session.auth.tokens import bearer_of
 from arauto.session.callers import TooFastError, caller_key
-from arauto.session.cost import items_cost
+from arauto.session.cost import deciding_cost, items_cost
 from arauto.session.environment import SessionEnvironment
 from arauto.session.identify import admit_caller, enter
-from arauto.session.session import Session, new_id
+from arauto.session.session import Session
+from arauto.session.subscribe import pointless
 
 __all__ = ["SseGateway"]
 
@@ -170,8 +171,10 @@ class SseGateway:
             self._send_buffer_bytes,
             scope.get("arauto.abort", _nothing),
         )
+        hub = ""
         try:
             query = self._query(scope)
+            hub = last(query, "hub")
             cors = await self._check_origin(scope, headers, query)
             if scope["method"] == "OPTIONS":
                 await send({"type": "http.response.start", "status": 204, "headers": cors})
@@ -180,7 +183,7 @@ class SseGateway:
             session = await self._open(connection, headers, query)
         except ArautoError as error:
             asker = Asker(transport="sse", address=connection.address)
-            self._env.refusals.note(error, asker, request="connect")
+            self._env.refusals_of(hub).note(error, asker, request="connect")
             connection.give_up(error.code)
             await _refuse(send, error, cors)
             return
@@ -198,7 +201,7 @@ class SseGateway:
         finally:
             self.connections.pop(connection, None)
             connection.released()
-            session.closed(Code.CONNECTION_LOST)
+            session.lost(Code.CONNECTION_LOST)
             for task in (writer, gone):
                 task.cancel()
             await asyncio.gather(writer, gone, return_exceptions=True)
@@ -241,26 +244,40 @@ class SseGateway:
                 f"name 1 to {self._channels_max} channels in the URL",
                 field="channel",
             )
+        _check_any(pointless(channels))
         last_id = headers.get(b"last-event-id") or last(query, "lastEventId")
         positions = parse_last_event_id(last_id) if last_id else None
         connection.positions = StreamPositions(positions or {})
         env, name = self._env, last(query, "hub")
         token = bearer_of(headers.get(b"authorization", "")) or last(query, "token")
-        id = new_id(env)
+        id = env.new_id()
         cost = items_cost(len(channels))
         if not token:
-            await admit_caller(env, name, "", connection.address, cost)
+            caller, _ = await admit_caller(env, name, "", connection.address, cost)
+            # Whoever may read nothing there opens no hub by trying.
+            _check_any(pointless(channels, caller, await env.directory.look(name)))
         hub, identity = await enter(env, name, id, token, connection.address)
+        bucket = None
         if identity is not None:
             is_set_up = hub.state.is_set_up
             key = caller_key(name, identity.user, connection.address, is_set_up=is_set_up)
-            env.callers.admit(key, hub.quotas, env.hub.clock.monotonic_s(), cost)
+            bucket = env.callers.admit(key, hub.quotas, env.hub.clock.monotonic_s(), cost)
         session = Session(env, hub, connection, self._format, id=id)
         connection.session = session
         session.start(identity)
+        if bucket is not None and session.granted is not None:
+            # Else an EventSource would wait on a stream that is open and stays silent.
+            refusal = pointless(channels, session, hub.state)
+            bucket.owe(deciding_cost(session.granted.effort))
+            _check_any(refusal)
         items = tuple(_item(name, positions) for name in dict.fromkeys(channels))
         session.handle(SubscribeRequest(id=1, items=items))
         return session
+
+
+def _check_any(refusal: ArautoError | None) -> None:
+    if refusal is not None:
+        raise refusal
 
 
 def _item(name: str, positions: dict[str, Serial] | None) -> SubscribeItem:
@@ -287,6 +304,8 @@ _STATUS = {
     Code.AUTH_FAILED: 401,
     Code.TOKEN_INVALID: 401,
     Code.TOKEN_EXPIRED: 401,
+    Code.SUBSCRIBE_DENIED: 403,
+    Code.ANONYMOUS_DENIED: 403,
     Code.UNKNOWN_HUB: 404,
     Code.AUTH_UNAVAILABLE: 503,
     Code.TOO_MANY_SESSIONS: 503,

@@ -8,11 +8,14 @@ import structlog
 from picows import WSMsgType
 
 from arauto.codec.events import ErrorEvent
+from arauto.config.edges import WsConfig
 from arauto.errors import ArautoError, Code
-from arauto.gateways.framing import BINARY, TEXT, FramedConnection, take_over
+from arauto.gateways.buffers import ReadBuffers
+from arauto.gateways.framing import BINARY, TEXT, FramedConnection
 from arauto.gateways.guard import Upgrade, response
 from arauto.gateways.pages import Page, Pages
 from arauto.gateways.query import is_strict, last, read_query
+from arauto.gateways.reader import take_over
 from arauto.hub.fanout import Format
 from arauto.hub.hub import Hub
 from arauto.hub.refusals import Asker
@@ -20,21 +23,23 @@ from arauto.model import Identity
 from arauto.session.auth.tokens import bearer_of
 from arauto.session.environment import SessionEnvironment
 from arauto.session.identify import enter
-from arauto.session.session import Session, new_id
+from arauto.session.session import Session
 
 __all__ = ["WebSocketConnection", "WebSocketGateway"]
 
 _log = structlog.get_logger("arauto.gateways")
 
 _QUERY_LEN_MAX = 20
+#: Pings that are answered of those that came before the session; RFC 6455 wants the last one answered.
+_EARLY_PONGS_MAX = 16
 _KEY = re.compile(rb"[A-Za-z0-9+/]{22}==\Z")
 
 
 def _old_version() -> bytes:
     return response(
         426,
+        Code.HANDSHAKE_REFUSED,
         "speak version 13 of the WebSocket protocol",
-        code=int(Code.HANDSHAKE_REFUSED),
         headers=b"Sec-WebSocket-Version: 13\r\n",
     )
 
@@ -48,20 +53,18 @@ class WebSocketGateway:
         formats: dict[str, Format],
         *,
         pages: Pages,
-        send_buffer_bytes: int,
-        message_bytes_max: int,
-        fragments_max: int,
-        read_buffer_bytes: int,
+        limits: WsConfig,
     ) -> None:
         """`formats` by subprotocol; the first is used where the client names none."""
         self.env = env
         self._formats = formats
         self._default = next(iter(formats.values()))
         self._pages = pages
-        self.send_buffer_bytes = send_buffer_bytes
-        self.message_bytes_max = message_bytes_max
-        self.fragments_max = fragments_max
-        self._read_buffer_bytes = read_buffer_bytes
+        self.send_buffer_bytes = limits.send_buffer_bytes
+        self.message_bytes_max = limits.max_message_bytes
+        self.fragments_max = limits.max_fragments
+        self._read_buffer_bytes = limits.read_buffer_bytes
+        self.buffers = ReadBuffers(limits.read_buffers_bytes_max)
         self.connections: dict[WebSocketConnection, None] = {}
 
     def upgrade(self, request: Upgrade) -> bytes | None:
@@ -69,27 +72,25 @@ class WebSocketGateway:
         try:
             target = urlsplit(request.target.decode("latin-1"))
         except ValueError:
-            return response(400, "the address is malformed", code=int(Code.HANDSHAKE_REFUSED))
+            return response(400, Code.HANDSHAKE_REFUSED, "the address is malformed")
         if target.path != "/v1/ws":
-            return response(404, "WebSocket lives at /v1/ws", code=int(Code.HANDSHAKE_REFUSED))
+            return response(404, Code.HANDSHAKE_REFUSED, "WebSocket lives at /v1/ws")
         try:
             query = read_query(target.query.encode("latin-1"), _QUERY_LEN_MAX)
             is_strict(query)
         except ArautoError as error:
-            return self._deny(request, error, 400)
+            return self._deny(request, "", error, 400)
         hub = last(query, "hub")
         headers = dict(request.headers)
         if headers.get(b"sec-websocket-version") != b"13":
             return _old_version()
         if not _KEY.match(headers.get(b"sec-websocket-key", b"")):
-            return response(
-                400, "Sec-WebSocket-Key is 16 bytes in base64", code=int(Code.HANDSHAKE_REFUSED)
-            )
+            return response(400, Code.HANDSHAKE_REFUSED, "Sec-WebSocket-Key is 16 bytes in base64")
         page = _page(headers, request.secure, hub)
         try:
             self._pages.check_host(page.host)
         except ArautoError as error:
-            return self._deny(request, error)
+            return self._deny(request, hub, error)
         welcome = self._pages.is_welcome_now(page)
         if welcome is None:
             # Only the hub's settings say, and they have to be read.
@@ -97,7 +98,7 @@ class WebSocketGateway:
             self.env.hub.tasks.spawn(self._upgrade_later(request, page, query, headers))
             return None
         if not welcome:
-            return self._deny(request, self._pages.denial(page))
+            return self._deny(request, hub, self._pages.denial(page))
         return self._accept(request, query, headers)
 
     async def _upgrade_later(
@@ -115,16 +116,16 @@ class WebSocketGateway:
         if welcome:
             refusal = self._accept(request, query, headers)
         else:
-            refusal = self._deny(request, self._pages.denial(page))
+            refusal = self._deny(request, page.hub, self._pages.denial(page))
         if refusal is not None:
             request.leave()
             request.transport.write(refusal)
             request.transport.close()
 
-    def _deny(self, request: Upgrade, error: ArautoError, status: int = 403) -> bytes:
+    def _deny(self, request: Upgrade, hub: str, error: ArautoError, status: int = 403) -> bytes:
         asker = Asker(transport="websocket", address=request.address)
-        self.env.refusals.note(error, asker, request="connect")
-        return response(status, error.told, code=int(error.code), field=error.field)
+        self.env.refusals_of(hub).note(error, asker, request="connect")
+        return response(status, error.code, error.told, field=error.field)
 
     def _accept(
         self, request: Upgrade, query: dict[str, list[str]], headers: dict[bytes, bytes]
@@ -135,7 +136,7 @@ class WebSocketGateway:
         chosen = next((name for name in offered if name in self._formats), "")
         if offered and not chosen:
             known = " or ".join(self._formats)
-            return response(400, f"offer the subprotocol {known}", code=int(Code.HANDSHAKE_REFUSED))
+            return response(400, Code.HANDSHAKE_REFUSED, f"offer the subprotocol {known}")
         token = last(query, "token") or bearer_of(
             headers.get(b"authorization", b"").decode("latin-1")
         )
@@ -148,6 +149,8 @@ class WebSocketGateway:
             headers,
             chosen,
             connection,
+            self.buffers,
+            hub=hub,
             read_buffer_bytes=self._read_buffer_bytes,
             message_bytes_max=self.message_bytes_max,
         )
@@ -174,6 +177,7 @@ class WebSocketConnection(FramedConnection):
 
     __slots__ = (
         "_early",
+        "_early_pongs",
         "_format",
         "_gateway",
         "_hub",
@@ -211,6 +215,7 @@ class WebSocketConnection(FramedConnection):
         self._wanted = TEXT if format.codec.is_text else BINARY
         self._early: list[bytes] | None = []
         """Messages that came before the session could be opened; None once it is."""
+        self._early_pongs: tuple[bytes, ...] = ()
         self.address = address
         self.transport = "websocket"
         self.send_buffer_bytes = gateway.send_buffer_bytes
@@ -239,7 +244,10 @@ class WebSocketConnection(FramedConnection):
 
     def _start(self, session: Session, identity: Identity | None = None) -> None:
         early, self._early = self._early, None
+        pongs, self._early_pongs = self._early_pongs, ()
         session.start(identity)
+        for pong in pongs:
+            session.outbox.put(pong)
         if identity is not None:
             session.restorable.give_key()
         for data in early or ():
@@ -250,7 +258,7 @@ class WebSocketConnection(FramedConnection):
         """Check the token first, then open the hub, then the session."""
         env = self._gateway.env
         try:
-            id = new_id(env)
+            id = env.new_id()
             hub, identity = await enter(env, self._hub, id, self._token, self.address)
             self._token = ""
             if self.has_ended():
@@ -274,7 +282,7 @@ class WebSocketConnection(FramedConnection):
 
     def _refuse(self, error: ArautoError) -> None:
         asker = Asker(transport=self.transport, address=self.address)
-        self._gateway.env.refusals.note(error, asker, request="connect")
+        self._gateway.env.refusals_of(self._hub).note(error, asker, request="connect")
         event = ErrorEvent.of(error)
         if self.closing:
             return
@@ -295,21 +303,23 @@ class WebSocketConnection(FramedConnection):
         elif self.session is not None:
             self.session.receive(data)
 
-    def on_alive(self) -> None:
-        if self.session is not None:
-            self.session.heard()
+    def on_alive(self) -> bool:
+        # Before there is a session nothing more is read, so few can come.
+        return self.session is None or self.session.heard()
 
     def on_pong(self, data: bytes) -> None:
         # Through the bounded outbox: pings of a client that does not read must not pile up.
         if self.session is not None:
             self.session.outbox.put(data)
+        else:
+            self._early_pongs = (*self._early_pongs, data)[-_EARLY_PONGS_MAX:]
 
     def on_end(self, code: Code) -> None:
         self._gateway.connections.pop(self, None)
         self._early = None
         if self.session is not None:
             self.session.outbox.flush()
-            self.session.closed(code)
+            self.session.lost(code)
 
     def pause_writing(self) -> None:
         if self.session is not None:

@@ -99,9 +99,18 @@ class Audience:
         self, subscriber: Subscriber, replay: Sequence[Message], *, recovered: bool
     ) -> None:
         """Send a newcomer what it missed and what it should know. Call after its reply is queued."""
+        self.introduce(subscriber)
         self.replay(subscriber, replay)
         for feature in self._features:
             feature.on_welcome(subscriber, recovered=recovered)
+
+    @property
+    def greeting_len(self) -> int:
+        """Of how many items features tell a newcomer."""
+        return sum(feature.greeting_len() for feature in self._features)
+
+    def introduce(self, subscriber: Subscriber) -> None:
+        """Tell a newcomer what the channel's type has to tell; a plain channel has nothing."""
 
     def due(self, subscriber: Subscriber, messages: Sequence[Message]) -> list[Message]:
         """The past messages for one session: without those kept from it and those expired."""
@@ -132,21 +141,29 @@ class Audience:
         for pattern, holders in self.hub.patterns.match(self.name):
             for subscriber in holders:
                 found.setdefault(subscriber, []).append(pattern)
-        for subscriber, patterns in found.items():
-            self.set_patterns(subscriber, tuple(patterns))
+        newcomers = [s for s, patterns in found.items() if self._take_patterns(s, tuple(patterns))]
+        if len(newcomers) == 1:
+            self._join(newcomers[0])
+            self.welcome(newcomers[0], (), recovered=True)
+        elif newcomers:
+            self._join_together(newcomers)
 
     def set_patterns(self, subscriber: Subscriber, patterns: tuple[str, ...]) -> None:
         """These patterns of the session lead here, and what it may read may have changed."""
+        if self._take_patterns(subscriber, patterns):
+            self._join(subscriber)
+            self.welcome(subscriber, (), recovered=True)
+
+    def _take_patterns(self, subscriber: Subscriber, patterns: tuple[str, ...]) -> bool:
+        """The same; whether the session has to join, being new here. One that may not stay has left."""
         was_here = self.has(subscriber)
         if patterns and subscriber.session.may_read(self.name, self.rules):
             self._covering[subscriber] = patterns
-            if not was_here:
-                self._join(subscriber)
-                self.welcome(subscriber, (), recovered=True)
-            return
+            return not was_here
         self._covering.pop(subscriber, None)
         if was_here and subscriber not in self.subscribers:
             self._leave(subscriber)
+        return False
 
     def reintroduce(self, subscriber: Subscriber) -> None:
         """A session here has become someone else: to the features one left and another came."""
@@ -158,6 +175,15 @@ class Audience:
     def has(self, subscriber: Subscriber) -> bool:
         """Whether the session receives from here, by name or through a pattern."""
         return subscriber in self.subscribers or subscriber in self._covering
+
+    def catch_up(self, outbox: Outbox) -> bool:
+        """Let go out what this turn owes to a connection, so that what is sent to it alone comes after that;
+        whether it receives from here at all."""
+        for lane in self._lanes:
+            if outbox in lane.outboxes:
+                lane.spill()
+                return True
+        return False
 
     @property
     def member_count(self) -> int:
@@ -178,6 +204,15 @@ class Audience:
         for feature in self._features:
             feature.on_join(subscriber)
         self._lane_of(subscriber.outbox.format).add(subscriber.outbox)
+
+    def _join_together(self, newcomers: Sequence[Subscriber]) -> None:
+        """As `_join` and `welcome` for each, but nobody is told of each of the others: they may be many."""
+        for subscriber in newcomers:
+            self._lane_of(subscriber.outbox.format).add(subscriber.outbox)
+        for subscriber in newcomers:
+            self.introduce(subscriber)
+        for feature in self._features:
+            feature.on_arrivals(newcomers)
 
     def _leave(self, subscriber: Subscriber) -> None:
         outbox = subscriber.outbox
@@ -215,8 +250,8 @@ class Audience:
                 lane.put(frame, None)
 
     def _excluded(self, message: Message) -> set[Outbox]:
-        return {
-            subscriber.outbox
-            for subscriber in self.hub.subscribers_named(message.exclude)
-            if self.has(subscriber)
-        }
+        named = self.hub.subscribers_named(message.exclude)
+        if len(named) > len(self.subscribers) + len(self._covering):
+            # A user may have very many sessions elsewhere.
+            return {each.outbox for each in (*self.subscribers, *self._covering) if each in named}
+        return {each.outbox for each in named if self.has(each)}

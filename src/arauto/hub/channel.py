@@ -48,13 +48,13 @@ class Channel(Audience):
         "_keys",
         "_on_marked",
         "_on_message",
-        "_recent",
         "_sampler",
         "_ttl_ms",
         "_wall_ms",
         "epoch",
         "is_open",
         "offset",
+        "recent",
         "ts_ms",
     )
 
@@ -68,7 +68,7 @@ class Channel(Audience):
         self.ts_ms = 0
         self._on_message: tuple[Callable[[Message], None], ...] = ()
         self._on_marked: tuple[Callable[[Message], None], ...] = ()
-        self._recent: Recent | None = None
+        self.recent: Recent | None = None  # live history, where the rules want it
         self._committer: Committer | None = None
         self._keys: IdempotencyWindow | None = None
         self._inflight: Inflight | None = None
@@ -82,6 +82,7 @@ class Channel(Audience):
         return (
             self._committer is None
             and not self.hub.continuity.may_know(self.name)
+            and not self.hub.stored_keys.may_know(self.name)
             and not any(overrides(feature, "on_open") for feature in self._features)
         )
 
@@ -99,14 +100,16 @@ class Channel(Audience):
         continuity = self.hub.continuity
         committer, kept_ms = self._committer, self.kept_ms
         resumed = await committer.resume() if committer is not None else None
-        may_continue = False
-        if resumed is not None:
-            self.epoch = resumed.last.epoch
-            if kept_ms != NOT_KEPT:
-                may_continue = await continuity.may_continue(self.name, self.epoch, kept_ms)
+        noted = await continuity.noted(self.name, kept_ms) if kept_ms != NOT_KEPT else 0
+        self.epoch = last_epoch = resumed.last.epoch if resumed is not None else 0
         self.start_epoch()
         if resumed is not None:
-            self._resume(resumed, may_continue=may_continue)
+            self._resume(resumed, may_continue=noted == last_epoch)
+        if noted > last_epoch:
+            self.epoch = noted  # it had no message
+        if resumed is not None or self.hub.stored_keys.may_know(self.name):
+            for key in await self.hub.stored_keys.read(self.name, self.rules.idempotency_s):
+                self._remember(*key)
         if kept_ms != NOT_KEPT:
             await continuity.note(self.name, self.epoch, kept_ms)
         else:
@@ -116,7 +119,7 @@ class Channel(Audience):
         self.is_open = True
 
     def _resume(self, resumed: Resumed, *, may_continue: bool) -> None:
-        last, latest = resumed.last, resumed.latest
+        last = resumed.last
         self.ts_ms = resumed.ts_ms
         self.hub.ts_ms = max(self.hub.ts_ms, resumed.ts_ms)
         # A fully stored epoch can go on: every message anybody saw is in the store. Any other epoch
@@ -126,13 +129,8 @@ class Channel(Audience):
         else:
             self.epoch = last.epoch
             self.offset = last.offset
-            if self._recent is not None:
-                same = [m for m in latest if m.epoch == last.epoch]
-                self._recent.restart(same[0].offset - 1 if same else last.offset)
-                for message in same:
-                    self._recent.on_message(message)
-        for user, key, serial, ts_ms in resumed.keys:
-            self._remember(user, key, serial, ts_ms)
+            if self.recent is not None:
+                self.recent.resume(last, resumed.latest)
 
     async def close(self) -> None:
         """Release everything. Subscribers, if any are left, are simply dropped."""
@@ -152,7 +150,7 @@ class Channel(Audience):
             feature.on_close()
         self._features = ()
         self._on_message = self._on_marked = ()
-        self._recent = self._committer = None
+        self.recent = self._committer = None
 
     def _depart(self, *, stored: bool) -> None:
         """An epoch is over: have the hub remember that it had messages, those on their way to the disk too,
@@ -199,7 +197,7 @@ class Channel(Audience):
         hooked = [f for f in wanted if overrides(f, "on_message")]
         self._on_message = tuple(f.on_message for f in hooked if f.wants_every_message())
         self._on_marked = tuple(f.on_message for f in hooked if not f.wants_every_message())
-        self._recent = next((f for f in wanted if isinstance(f, Recent)), None)
+        self.recent = next((f for f in wanted if isinstance(f, Recent)), None)
         self._committer = next((f for f in wanted if isinstance(f, Committer)), None)
 
     def feature(self, name: str) -> Feature | None:
@@ -217,7 +215,7 @@ class Channel(Audience):
             if feature.name in had:
                 feature.on_rules(rules)
             else:
-                feature.on_attach(self.members)
+                feature.on_arrivals(self.members)
         for lane in self._lanes:
             lane.spill()
             lane.policy = rules.slow_policy
@@ -252,8 +250,8 @@ class Channel(Audience):
         """Begin a new sequence; earlier serials can no longer be recovered from."""
         self.epoch = self.hub.new_epoch(fully_stored=self.kept_ms != NOT_KEPT, above=self.epoch)
         self.offset = 0
-        if self._recent is not None:
-            self._recent.restart(0)
+        if self.recent is not None:
+            self.recent.restart(0)
 
     # --- publishing --------------------------------------------------------------------------------
 
@@ -442,7 +440,7 @@ class Channel(Audience):
 
     def recent_after(self, offset: int) -> Sequence[Message]:
         """What live history holds after an offset."""
-        return self._recent.after(offset) if self._recent is not None else ()
+        return self.recent.after(offset) if self.recent is not None else ()
 
     def place_at(self, ms: int) -> Serial | None:
         """The place of the last message up to a time, if live history still knows it."""
@@ -452,15 +450,15 @@ class Channel(Audience):
         serial = self.serial
         if self.ts_ms <= ms:
             return serial
-        if self._recent is None or serial.epoch != self.epoch:
+        if self.recent is None or serial.epoch != self.epoch:
             return None
-        offset = self._recent.offset_at(ms)
+        offset = self.recent.offset_at(ms)
         return Serial(self.epoch, offset) if offset is not None else None
 
     @property
     def recent_floor(self) -> int:
         """Live history holds everything after this offset."""
-        return self._recent.floor if self._recent is not None else self.serial.offset
+        return self.recent.floor if self.recent is not None else self.serial.offset
 
     # --- handover ----------------------------------------------------------------------------------
 

@@ -1,13 +1,13 @@
 """What the store must know for a sequence to go on after a restart, and only where it really does.
 
-Two kinds of notes, in the key-value store. *Which channels may go on with the epoch their stored
-messages end in*: an epoch whose every message is stored can be continued when its channel opens again,
-since the store knows all that anybody saw. That holds only if no other epoch lay in between whose
+Two kinds of notes, in the key-value store. *Which channels may go on with their last epoch*: one whose
+every message is stored can be continued when its channel opens again, since the store knows all that anybody
+saw, be it nothing yet. That holds only if no other epoch lay in between whose
 messages were not stored. So the epoch of each fully stored channel is noted, and the note is withdrawn
 before the channel is used any other way. The note says too how long its messages are kept: what is kept
 for a time only leaves no trace when it is gone, so one epoch has one such time. A note that is lost costs
-a new epoch, never a message. *Since when the hub's settings are what they are*: whether channels that are
-closed by now were stored is known only if nobody could have set it otherwise meanwhile.
+a new epoch, never a message. *Since when the hub keeps what it keeps*: whether channels that are closed
+by now were stored is known only if nobody could have set it otherwise meanwhile.
 """
 
 from functools import partial
@@ -63,15 +63,16 @@ class Continuity:
         """Whether there may be a note about the channel."""
         return channel in self._epochs or channel in self._unsure or not self._is_whole
 
-    async def may_continue(self, channel: str, epoch: int, kept_ms: int) -> bool:
-        """Whether the channel was used in no other epoch since this one, in which everything was stored and
-        kept for as long as now."""
+    async def noted(self, channel: str, kept_ms: int) -> int:
+        """The epoch after which the channel was used in no other, in which everything was stored and kept for
+        as long as now; 0 if none is known."""
         if channel in self._unsure:
-            return False
-        if channel in self._epochs or self._is_whole:
-            return self._epochs.get(channel) == _note(epoch, kept_ms)
-        noted = await self._env.storage.kv.get(self._hub, _PREFIX + channel)
-        return noted == _note(epoch, kept_ms)
+            return 0
+        note = self._epochs.get(channel, b"")
+        if not note and not self._is_whole:
+            note = await self._env.storage.kv.get(self._hub, _PREFIX + channel) or b""
+        epoch, _, _ = note.partition(b" ")
+        return int(epoch) if epoch.isdigit() and note == _note(int(epoch), kept_ms) else 0
 
     async def note(self, channel: str, epoch: int, kept_ms: int) -> None:
         """A channel is in this epoch now, and all of it is stored. Nothing depends on the note being
@@ -135,7 +136,7 @@ class Continuity:
         """
         kv = self._env.storage.kv
         known = await self._settings_note()
-        fingerprint = state.fingerprint()
+        fingerprint = state.keeping()
         since, _, settings = known.partition(b" ")
         if settings == fingerprint and since.isdigit():
             self.settings_since_ms = int(since)

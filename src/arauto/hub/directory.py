@@ -41,10 +41,23 @@ class Directory:
         defaults: HubSettings,
         builtin_rules: Rules,
         allow_dynamic: bool,
+        own_hub: str = "",
         hubs_max: int = 10_000,
         strangers: StrangerLimits | None = None,
     ) -> None:
+        """Build it.
+
+        Args:
+            env: what all hubs share.
+            defaults: the settings of a hub that has none of its own.
+            builtin_rules: the rules where no setting names any.
+            allow_dynamic: whether hubs are made on use.
+            own_hub: a hub of the node's own, which is there though nobody set it up; "" = none.
+            hubs_max: how many hubs that nobody set up may be open; 0 = no limit.
+            strangers: what those may take that nobody known has asked for.
+        """
         self._env = env
+        self._own_hub = own_hub
         self._defaults = defaults
         self._builtin_rules = builtin_rules
         self._allow_dynamic = allow_dynamic
@@ -121,6 +134,7 @@ class Directory:
             hub = Hub(name, state or self._state_on_use(name), self._env)
             await hub.retained.load()
             await hub.continuity.load()
+            await hub.stored_keys.load(hub.state.idempotency_s_max)
             await hub.continuity.note_settings(hub.state, hub.ts_ms - 1)
             if self._closed:
                 raise _shutting_down()
@@ -133,15 +147,25 @@ class Directory:
         self.hubs[name] = hub
         return hub
 
+    def unset_state(self, name: str) -> HubState | None:
+        """What holds in a hub that has no settings of its own; None if there is no such hub then."""
+        if self._allow_dynamic:
+            settings = self.made_on_use.settings(name, self._defaults)
+            return HubState(settings, {}, {}, {}, self._builtin_rules, is_set_up=False)
+        if name == self._own_hub:
+            settings, rules = _closed(self._defaults, self._builtin_rules)
+            return HubState(settings, {}, {}, {}, rules)
+        return None
+
     def _state_on_use(self, name: str) -> HubState:
-        if not self._allow_dynamic:
+        state = self.unset_state(name)
+        if state is None:
             raise ArautoError(
                 Code.UNKNOWN_HUB,
                 "there is no such hub, and hubs are not made on use here",
                 field="hub",
             )
-        settings = self.made_on_use.settings(name, self._defaults)
-        return HubState(settings, {}, {}, {}, self._builtin_rules, is_set_up=False)
+        return state
 
     async def read_state(self, name: str) -> HubState | None:
         """A hub's settings as stored; None if it was never set up explicitly."""
@@ -162,11 +186,15 @@ class Directory:
         used = {bound.rules for bound in namespaces.values()}
         if _UNREADABLE in used.union(own.rules for own in channels.values()):
             rules[_UNREADABLE] = _CLOSED
-        if settings is None and not (self._allow_dynamic and rows):
-            return None
-        return HubState(
-            settings or self._defaults, rules, namespaces, channels, self._builtin_rules
-        )
+        builtin = self._builtin_rules
+        if settings is None:
+            unset = self.unset_state(name) if rows else None
+            if unset is None:
+                return None
+            # What was set inside a hub sets it up.
+            settings = self._defaults if self._allow_dynamic else unset.settings
+            builtin = unset.builtin
+        return HubState(settings, rules, namespaces, channels, builtin)
 
     async def refresh(self, name: str) -> None:
         """Settings of a hub changed: re-read and apply them, if the hub is open here.
@@ -186,11 +214,12 @@ class Directory:
     async def _refresh(self, name: str, hub: Hub) -> None:
         state = await self.read_state(name)
         if state is None:
-            if not self._allow_dynamic:
+            if self._allow_dynamic:
+                self.made_on_use.keep(name)
+            state = self.unset_state(name)
+            if state is None:
                 await self.close_hub(name)
                 return
-            self.made_on_use.keep(name)
-            state = self._state_on_use(name)
         else:
             self.made_on_use.leave(name)
         if self.hubs.get(name) is hub and not state.same_as(hub.state):
@@ -251,6 +280,15 @@ class Directory:
 
 def _shutting_down() -> ArautoError:
     return ArautoError(Code.GOING_AWAY, "the node is shutting down")
+
+
+def _closed(settings: HubSettings, rules: Rules) -> tuple[HubSettings, Rules]:
+    """The same for a hub in which nobody may do anything without a grant."""
+    replace = msgspec.structs.replace
+    return (
+        replace(settings, default_public=False, allow_anonymous=False),
+        replace(rules, public=False, allow_anonymous=False, client_publish=False),
+    )
 
 
 def _decode(value: bytes, instead: T, hub: str, kind: str) -> T:

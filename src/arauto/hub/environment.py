@@ -1,5 +1,6 @@
 """What every hub and channel of a node shares: the injected world and the node's limits."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -61,6 +62,8 @@ class Environment:
     limits: HubLimits = HubLimits()
     pools: Pools = field(default_factory=Pools)
     encodings: Encodings = field(default_factory=Encodings)
+    leaving: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a pattern over very many channels is left: one after the other, however many end at once."""
     ownership: Ownership = field(default_factory=Local)
     journal_subscriptions: bool = True
     """Whether the journal says who subscribed to what."""

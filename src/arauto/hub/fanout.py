@@ -184,6 +184,10 @@ class Turn:
             self._scheduled = True
             self._clock.call_soon(self.flush)
 
+    def soon(self, act: Callable[[], None]) -> None:
+        """Call it after this turn's writes."""
+        self._clock.call_soon(act)
+
     def flush(self) -> None:
         """Spill every dirty lane, then write every dirty outbox once."""
         self._scheduled = False

@@ -35,6 +35,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     more: bool
     next: Serial | None
     complete: bool
+    looked_len: int
+    """How many were looked at, those passed over too."""
 
 
 async def read_history(
@@ -63,8 +65,9 @@ async def read_history(
     stored = channel.rules.store is not When.NEVER
     if stored:
         found = await channel.env.storage.journal.history(query)
+        looked_len = len(found)
     else:
-        found = _from_memory(channel, query)
+        found, looked_len = _from_memory(channel, query)
     fitting = _fitting(found[:limit], channel.env.limits.replay_bytes_max)
     more = len(found) > len(fitting)
     found = fitting
@@ -74,6 +77,7 @@ async def read_history(
         more=more,
         next=last,
         complete=_is_complete(channel, query, found, more=more, stored=stored),
+        looked_len=looked_len,
     )
 
 
@@ -118,19 +122,15 @@ def _fitting(messages: list[Message], bytes_max: int) -> list[Message]:
     return messages
 
 
-def _from_memory(channel: Channel, query: HistoryQuery) -> list[Message]:
-    found = [m for m in channel.recent_after(0) if _wanted(m, query)]
-    if query.direction is Direction.BACKWARD:
-        found.reverse()
-    return found[: query.limit]
-
-
-def _wanted(message: Message, query: HistoryQuery) -> bool:
-    serial = message.serial
-    return (
-        (query.since is None or serial > query.since)
-        and (query.until is None or serial < query.until)
-        and (not query.from_ms or message.ts_ms >= query.from_ms)
-        and (not query.to_ms or message.ts_ms <= query.to_ms)
-        and (not message.expires_ms or message.expires_ms > query.now_ms)
-    )
+def _from_memory(channel: Channel, query: HistoryQuery) -> tuple[list[Message], int]:
+    """The messages, and how many were looked at."""
+    found: list[Message] = []
+    looked_len = 0
+    recent = channel.recent
+    for message in recent.within(query) if recent is not None else ():
+        looked_len += 1
+        if not message.expires_ms or message.expires_ms > query.now_ms:
+            found.append(message)
+            if len(found) == query.limit:
+                break
+    return found, looked_len

@@ -5,17 +5,18 @@ acts through the channel. Features do not know each other and combine freely; th
 registry. Every feature can export its state as bytes and import it again, for handover and replication.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
 from arauto.model import Message, Serial
 from arauto.settings import Rules
-from arauto.storage.base import Done
+from arauto.storage.base import Done, HistoryQuery
 
 if TYPE_CHECKING:
     from arauto.hub.channel import Channel
+    from arauto.hub.outbox import Outbox
     from arauto.hub.subscriber import Subscriber
 
 __all__ = ["Committer", "Feature", "FeatureSpec", "Recent", "Resumed", "overrides"]
@@ -51,8 +52,13 @@ class Feature:
     def on_welcome(self, subscriber: "Subscriber", *, recovered: bool) -> None:
         """Joined, and its subscribe reply is queued: send what a newcomer should know."""
 
-    def on_attach(self, subscribers: "Sequence[Subscriber]") -> None:
-        """The rules want this feature from now on, and these are here already."""
+    def greeting_len(self) -> int:
+        """Of how many items a newcomer is told, where that may be many: it pays for them."""
+        return 0
+
+    def on_arrivals(self, subscribers: "Sequence[Subscriber]") -> None:
+        """These are here and receive what is broadcast now, but have not been introduced: several joined at
+        once, or the rules want this feature from now on."""
         for subscriber in subscribers:
             self.on_join(subscriber)
         for subscriber in subscribers:
@@ -66,6 +72,11 @@ class Feature:
 
     def on_close(self) -> None:
         """The channel closes or its rules no longer want this feature."""
+
+    def is_due_to(self, outbox: "Outbox") -> bool:
+        """Whether this connection is still here to be told, and by this feature: for what goes out later."""
+        channel = self.channel
+        return channel.feature(self.name) is self and channel.catch_up(outbox)
 
     def export_state(self) -> bytes:
         """The feature's state, for another node. Empty if it has none worth moving."""
@@ -90,6 +101,11 @@ class Recent(Feature):
         """The remembered messages with a larger offset, in order."""
         raise NotImplementedError
 
+    def within(self, query: HistoryQuery) -> Iterator[Message]:
+        """The remembered messages in a range of places and times, in its direction, expired ones too. What
+        lies outside is not looked at. Nothing may be added or removed meanwhile."""
+        raise NotImplementedError
+
     def offset_at(self, ms: int) -> int | None:
         """The offset of the last message up to that time; None if it is no longer remembered which it was."""
         raise NotImplementedError
@@ -107,6 +123,13 @@ class Recent(Feature):
         """A new epoch begins, or resumes at `offset`: forget what came before."""
         raise NotImplementedError
 
+    def resume(self, last: Serial, latest: Sequence[Message]) -> None:
+        """An epoch goes on from `last`; these are the latest stored messages, those of others too."""
+        same = [message for message in latest if message.epoch == last.epoch]
+        self.restart(same[0].offset - 1 if same else last.offset)
+        for message in same:
+            self.on_message(message)
+
 
 class Resumed(NamedTuple):
     """What the store knows of a channel that opens."""
@@ -116,8 +139,6 @@ class Resumed(NamedTuple):
     """The time of the last message."""
     latest: Sequence[Message]
     """The latest messages, oldest first."""
-    keys: Sequence[tuple[str, str, Serial, int]]
-    """(user, key, serial, time) of the messages whose idempotency keys still count, oldest first."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

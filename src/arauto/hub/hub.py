@@ -6,8 +6,8 @@ or pattern inside it can reach another hub. Neighbours: `directory.py` makes and
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext
 
 from arauto.errors import ArautoError, Code
 from arauto.hub.attendance import Attendance
@@ -24,13 +24,18 @@ from arauto.hub.quota import TokenBucket
 from arauto.hub.refusals import Refusals
 from arauto.hub.retained import Retained
 from arauto.hub.rules import HubState
+from arauto.hub.stored_keys import StoredKeys
 from arauto.hub.subscriber import Subscriber
-from arauto.limits import LOOSE_PATTERNS_LEN_MAX
+from arauto.limits import LOOSE_PATTERNS_LEN_MAX, TRIED_PATTERNS_LEN_MAX
 from arauto.model import Serial
-from arauto.names import is_wide, namespace_of
+from arauto.names import namespace_of
 from arauto.settings import Quotas
+from arauto.tasks import Pace
 
 __all__ = ["Hub"]
+
+#: What a disconnection counts for: its frames are written.
+_DISCONNECT_STEPS = 10
 
 
 class Hub:
@@ -63,6 +68,7 @@ class Hub:
         "retained",
         "sessions",
         "state",
+        "stored_keys",
         "subscription_count",
         "ts_ms",
     )
@@ -97,6 +103,7 @@ class Hub:
         self.holdings = Holdings(env.pools, self.quotas, self.counters)
         self.retained = Retained(name, env, self.quotas.channels_max, self.holdings.retained)
         self.continuity = Continuity(name, env)
+        self.stored_keys = StoredKeys(name, env)
         self.refusals = Refusals(name, self.counters, env.clock, env.storage.journal)
         self.attendance = Attendance(
             name, env.clock, env.storage.journal, enabled=env.journal_subscriptions
@@ -150,13 +157,13 @@ class Hub:
     def sessions_of(self, user: str) -> list[Subscriber]:
         return list(self._users.get(user, ()))
 
-    def subscribers_named(self, exclude: str) -> list[Subscriber]:
-        """The sessions an exclusion key ("s:<session>" or "u:<user>") stands for."""
+    def subscribers_named(self, exclude: str) -> Collection[Subscriber]:
+        """The sessions an exclusion key ("s:<session>" or "u:<user>") stands for, as they are: no copy."""
         kind, _, name = exclude.partition(":")
         if kind == "u":
-            return self.sessions_of(name)
+            return self._users.get(name, ())
         subscriber = self.sessions.get(name)
-        return [subscriber] if subscriber is not None else []
+        return (subscriber,) if subscriber is not None else ()
 
     # --- channels ----------------------------------------------------------------------------------
 
@@ -245,10 +252,10 @@ class Hub:
     async def close_idle_channels(self) -> int:
         """Close channels nobody has used for the configured time; return how many."""
         deadline_s = self.env.clock.monotonic_s() - self.env.limits.channel_close_s
-        closed = looked = 0
+        closed = 0
+        pace = Pace()
         while self._idle:
-            await _pause(looked)
-            looked += 1
+            await pace.after(1)
             if not self._idle:
                 break
             channel = next(iter(self._idle))
@@ -259,7 +266,6 @@ class Hub:
                 continue
             if channel.is_idle:
                 await self._close_channel(channel)
-                await _pause(closed)
                 closed += 1
             elif channel.is_deserted:
                 # Deserted, but still busy or bound by a promise: look again later.
@@ -328,6 +334,13 @@ class Hub:
                 f"a hub has at most {LOOSE_PATTERNS_LEN_MAX} patterns that begin with a wildcard",
                 field="channel",
             )
+        if self.patterns.tried_len_with(pattern) > TRIED_PATTERNS_LEN_MAX:
+            raise ArautoError(
+                Code.TOO_MANY_SUBSCRIPTIONS,
+                f"a hub has at most {TRIED_PATTERNS_LEN_MAX} patterns that begin alike and have a * before "
+                "their end; # for one segment and a * at the end have no such limit",
+                field="channel",
+            )
         self.patterns.add(pattern, {subscriber: None})
 
     def drop_pattern(self, pattern: str, subscriber: Subscriber) -> None:
@@ -349,11 +362,14 @@ class Hub:
         return after
 
     async def _uncover_rest(self, pattern: str, subscriber: Subscriber, after: str) -> None:
-        while after:
-            await asyncio.sleep(0)
-            if subscriber in (self.patterns.get(pattern) or ()):
-                return  # it came back meanwhile
-            after = self._uncover(pattern, subscriber, after)
+        # Who is gone receives nothing anyway: of those one after the other, however many went at once.
+        is_gone = subscriber.outbox.closed
+        async with self.env.leaving if is_gone else nullcontext():
+            while after:
+                await asyncio.sleep(0)
+                if subscriber in (self.patterns.get(pattern) or ()):
+                    return  # it came back meanwhile
+                after = self._uncover(pattern, subscriber, after)
 
     @contextmanager
     def watching(self) -> Iterator[list[str]]:
@@ -364,24 +380,6 @@ class Hub:
             yield opened
         finally:
             del self._watchers[id(opened)]
-
-    def identity_changed(
-        self, subscriber: Subscriber, held: Sequence[str], *, renamed: bool
-    ) -> None:
-        """A session became someone else and still holds these subscriptions: its patterns deliver what
-        the new identity may read, and the others see who it is now, if that is `renamed`.
-        """
-        here: dict[Channel, list[str]] = {
-            self.channels[name]: [] for name in held if name in self.channels
-        }
-        for pattern in filter(is_wide, held):
-            for channel in self.matching(pattern):
-                here.setdefault(channel, []).append(pattern)
-        for channel, patterns in here.items():
-            was_here = channel.has(subscriber)
-            channel.set_patterns(subscriber, tuple(patterns))
-            if renamed and was_here and channel.has(subscriber):
-                channel.reintroduce(subscriber)
 
     # --- quotas and counters -----------------------------------------------------------------------
 
@@ -417,9 +415,10 @@ class Hub:
         """Take new settings: channels take their new rules, sessions re-check what they hold.
 
         Raises:
-            StorageError: that they changed could not be noted; nothing changed.
+            StorageError: what they need could not be read or noted; nothing changed.
         """
         now_ms = max(self.env.clock.wall_ms(), self.ts_ms)
+        await self.stored_keys.prepare(self.state, state)
         await self.continuity.note_settings(state, now_ms)
         self.state = state
         self.quotas = state.settings.quotas
@@ -427,15 +426,16 @@ class Hub:
         self.holdings.set_limits(self.quotas)
         self.generation += 1
         self._publish_bucket.set_rate(state.settings.quotas.messages_per_s)
-        for index, channel in enumerate(list(self.channels.values())):
+        pace = Pace()
+        for channel in list(self.channels.values()):
             if channel.is_open:
                 channel.apply_rules(state.resolve_rules(channel.name))
                 # Who may read it depends on the hub's settings too.
                 channel.rematch()
-            await _pause(index)
-        for index, subscriber in enumerate(list(self.sessions.values())):
-            subscriber.session.recheck()
-            await _pause(index)
+            await pace.after(1 + channel.member_count)
+        for subscriber in list(self.sessions.values()):
+            await pace.after(1 + subscriber.session.recheck())
+        await self.retained.load_rest()
 
     @property
     def is_idle(self) -> bool:
@@ -445,9 +445,11 @@ class Hub:
     async def close(self) -> None:
         """Disconnect everyone and release everything. Where that is very much, others get their turn."""
         self._is_closed = True
-        for index, subscriber in enumerate(list(self.sessions.values())):
+        pace = Pace()
+        for subscriber in list(self.sessions.values()):
+            held_len = len(subscriber.session.held())
             subscriber.session.disconnect(Code.HUB_CLOSED, "the hub was closed")
-            await _pause(index)
+            await pace.after(_DISCONNECT_STEPS + held_len)
         channels = list(self.channels.values())
         self.channels = {}
         self.names = NameIndex()
@@ -455,22 +457,18 @@ class Hub:
         for channel in channels:
             channel.is_open = False
         is_storing = False
-        for index in range(len(channels)):
+        while channels:
             # Taken out one by one, so that they are not freed all at once either.
             channel = channels.pop()
+            steps = 1 + channel.member_count
             await channel.close()
             is_storing = is_storing or channel.is_storing
-            await _pause(index)
+            await pace.after(steps)
         if is_storing:
             # Whoever opens them next must find everything that has a serial.
             await self.env.storage.journal.flush()
         await self.retained.close()
         self.holdings.close()
-
-
-async def _pause(index: int) -> None:
-    if index % SLICE_LEN == SLICE_LEN - 1:
-        await asyncio.sleep(0)
 
 
 def _closed() -> ArautoError:

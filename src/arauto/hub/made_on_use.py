@@ -29,6 +29,21 @@ class StrangerLimits:
     close_s: float = 10.0
     sessions_max: int = 1_000
     channels_max: int = 1_000
+    live_history_bytes_max: int = 1 << 18
+    retained_bytes_max: int = 1 << 18
+    backlogs_bytes_max: int = 1 << 18
+    documents_bytes_max: int = 1 << 18
+
+
+#: The quotas that are lower in such a hub; they are called the same there and here.
+_LOWERED = (
+    "sessions_max",
+    "channels_max",
+    "live_history_bytes_max",
+    "retained_bytes_max",
+    "backlogs_bytes_max",
+    "documents_bytes_max",
+)
 
 
 class MadeOnUse:
@@ -96,11 +111,8 @@ class MadeOnUse:
         if not self.is_strangers(name):
             return defaults
         limits, quotas = self._limits, defaults.quotas
-        smaller = msgspec.structs.replace(
-            quotas,
-            sessions_max=_lower(quotas.sessions_max, limits.sessions_max),
-            channels_max=_lower(quotas.channels_max, limits.channels_max),
-        )
+        lowered = {name: _lower(getattr(quotas, name), getattr(limits, name)) for name in _LOWERED}
+        smaller = msgspec.structs.replace(quotas, **lowered)
         return msgspec.structs.replace(defaults, quotas=smaller)
 
     def close_s(self, name: str, otherwise_s: float) -> float:

@@ -3,14 +3,15 @@
 Patterns whose wildcards are `#` segments and at most one `*` at the very end live in a trie over `:`
 segments; topic paths in a dictionary looked up once per ancestor. The rest, globs, are found by what stands
 before their first wildcard and then tried one by one. So a look-up costs what the channel's name is long, not
-what others have subscribed to; only globs that start with a wildcard are tried for every name, and a
-hub bounds their number (`loose_len`).
+what others have subscribed to; only of globs that begin alike each is tried, and a hub bounds how many
+that can be for any name (`loose_len`, `tried_len`).
 """
 
+import re
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from arauto.names import ancestors, is_topic, literal_prefix, matches
+from arauto.names import ancestors, compile_pattern, is_topic, literal_prefix
 
 __all__ = ["Matcher", "is_loose"]
 
@@ -53,6 +54,72 @@ class _Prefixes(Generic[T]):
         ]
 
 
+class _Globs(Generic[T]):
+    """Globs by what stands before their first wildcard, compiled: what is tried again and again must not
+    depend on how many others there are."""
+
+    __slots__ = ("_alike", "_largest", "_sizes", "tried_len")
+
+    def __init__(self) -> None:
+        self._alike: _Prefixes[dict[str, tuple[re.Pattern[str], T]]] = _Prefixes()
+        self._sizes: dict[int, dict[int, int]] = {}
+        """By length of prefix: how many prefixes have so many globs."""
+        self._largest: dict[int, int] = {}
+        """By length of prefix: the most globs that any of them has."""
+        self.tried_len = 0
+        """The sum of those: no name begins with more than one prefix of each length."""
+
+    def __len__(self) -> int:
+        return len(self._alike)
+
+    def count(self, prefix: str) -> int:
+        return len(self._alike.get(prefix) or ())
+
+    def set(self, pattern: str, value: T) -> None:
+        prefix = literal_prefix(pattern)
+        alike = self._alike.get(prefix)
+        if alike is None:
+            alike = {}
+            self._alike.set(prefix, alike)
+        if pattern not in alike:
+            self._resize(len(prefix), len(alike), len(alike) + 1)
+        alike[pattern] = compile_pattern(pattern), value
+
+    def remove(self, pattern: str) -> None:
+        prefix = literal_prefix(pattern)
+        alike = self._alike.get(prefix) or {}
+        del alike[pattern]
+        self._resize(len(prefix), len(alike) + 1, len(alike))
+        if not alike:
+            self._alike.remove(prefix)
+
+    def tried_len_with(self, prefix: str) -> int:
+        """What `tried_len` will be with one more glob of that prefix."""
+        return self.tried_len + (self.count(prefix) >= self._largest.get(len(prefix), 0))
+
+    def of(self, channel: str) -> Iterator[tuple[str, T]]:
+        for alike in self._alike.of(channel):
+            for pattern, (compiled, value) in alike.items():
+                if compiled.match(channel) is not None:
+                    yield pattern, value
+
+    def _resize(self, length: int, before: int, after: int) -> None:
+        sizes = self._sizes.setdefault(length, {})
+        if before:
+            sizes[before] -= 1
+            if not sizes[before]:
+                del sizes[before]
+        if after:
+            sizes[after] = sizes.get(after, 0) + 1
+        largest = self._largest.get(length, 0)
+        if after > largest or (before == largest and before not in sizes):
+            # Who was the largest alone and shrank is the largest still, or one of them.
+            self.tried_len += after - largest
+            self._largest[length] = after
+        if not sizes:
+            del self._sizes[length], self._largest[length]
+
+
 class _Node(Generic[T]):
     __slots__ = ("children", "ends", "tails")
 
@@ -77,7 +144,7 @@ class Matcher(Generic[T]):
         self._patterns: dict[str, T] = {}
         self._root: _Node[T] = _Node()
         self._topics: dict[str, T] = {}
-        self._globs: _Prefixes[dict[str, T]] = _Prefixes()
+        self._globs: _Globs[T] = _Globs()
 
     def __len__(self) -> int:
         return len(self._patterns)
@@ -91,7 +158,18 @@ class Matcher(Generic[T]):
     @property
     def loose_len(self) -> int:
         """How many patterns have to be tried for every name."""
-        return len(self._globs.get("") or ())
+        return self._globs.count("")
+
+    @property
+    def tried_len(self) -> int:
+        """No more patterns than this have to be tried for any one name."""
+        return self._globs.tried_len
+
+    def tried_len_with(self, pattern: str) -> int:
+        """What `tried_len` will be with one more pattern."""
+        if pattern in self._patterns or is_topic(pattern) or not _is_glob(pattern):
+            return self._globs.tried_len
+        return self._globs.tried_len_with(literal_prefix(pattern))
 
     def get(self, pattern: str) -> T | None:
         return self._patterns.get(pattern)
@@ -102,12 +180,7 @@ class Matcher(Generic[T]):
         if is_topic(pattern):
             self._topics[pattern] = value
         elif _is_glob(pattern):
-            prefix = literal_prefix(pattern)
-            alike = self._globs.get(prefix)
-            if alike is None:
-                self._globs.set(prefix, {pattern: value})
-            else:
-                alike[pattern] = value
+            self._globs.set(pattern, value)
         else:
             self._add_to_trie(pattern, value)
 
@@ -118,11 +191,7 @@ class Matcher(Generic[T]):
         if is_topic(pattern):
             del self._topics[pattern]
         elif _is_glob(pattern):
-            prefix = literal_prefix(pattern)
-            alike = self._globs.get(prefix) or {}
-            del alike[pattern]
-            if not alike:
-                self._globs.remove(prefix)
+            self._globs.remove(pattern)
         else:
             self._prune(pattern.split(":"))
 
@@ -138,8 +207,7 @@ class Matcher(Generic[T]):
             found = []
         self._collect(self._root, channel, 0, found)
         if len(self._globs):
-            for alike in self._globs.of(channel):
-                found.extend((p, v) for p, v in alike.items() if matches(p, channel))
+            found.extend(self._globs.of(channel))
         return found
 
     def _add_to_trie(self, pattern: str, value: T) -> None:

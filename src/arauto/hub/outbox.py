@@ -15,6 +15,7 @@ from arauto.codec.events import Event
 from arauto.errors import Code
 from arauto.hub.backlog import Backlog
 from arauto.hub.fanout import Format, Item, Turn
+from arauto.hub.owed import Debtor, Owed
 from arauto.hub.share import Share
 from arauto.telemetry.counters import Counters
 
@@ -62,6 +63,7 @@ class Outbox:
         "_counters",
         "_limit_bytes",
         "_memory",
+        "_owed",
         "_turn",
         "closed",
         "format",
@@ -91,6 +93,7 @@ class Outbox:
         self.pending: list[Item] = []
         """This turn's items. Public for the fan-out's inner loop, which appends in place."""
         self._backlog: Backlog | None = None
+        self._owed: Owed | None = None
         self.is_clear = True
         """Whether nothing stands between this turn's items and the transport."""
         self.on_clear: Callable[[], None] | None = None
@@ -104,9 +107,12 @@ class Outbox:
 
     def send(self, event: Event) -> None:
         """Queue an event for this connection alone."""
+        self.send_frame(self.format.encode(event))
+
+    def send_frame(self, data: bytes) -> None:
+        """Queue an encoded event for this connection alone, and count it."""
         counters = self._counters
         counters.messages_out += 1
-        data = self.format.encode(event)
         counters.bytes_out += len(data)
         self.put(data)
 
@@ -122,6 +128,21 @@ class Outbox:
                 return
             self._turn.add_outbox(self)
         pending.append(item)
+
+    def owe(self, debtor: Debtor, *, at_once: bool = False) -> None:
+        """Have this connection told what it should know, no faster than it takes that: in the next turn,
+        when others that come in this one have come too, or at once.
+        """
+        if self.closed:
+            return
+        if self._owed is None:
+            self._owed = Owed(self, self._turn)
+        self._owed.add(debtor, at_once=at_once)
+
+    def owes_nothing(self, owed: Owed) -> None:
+        """All of it went out."""
+        if self._owed is owed:
+            self._owed = None
 
     def flush(self) -> None:
         """Write what the turn produced, or move it to the backlog if the transport is full."""
@@ -150,6 +171,8 @@ class Outbox:
         if self.is_clear and waiting is not None:
             self.on_clear = None
             waiting()
+        if self._owed is not None:
+            self._owed.resume()
 
     def _drain(self, backlog: Backlog) -> None:
         while len(backlog) and self.is_clear:
@@ -171,6 +194,7 @@ class Outbox:
         self.closed = True
         self.is_clear = False
         self.on_clear = None
+        self._owed = None
         self.pending = []
         backlog, self._backlog = self._backlog, None
         if backlog is not None:
@@ -189,6 +213,8 @@ class Outbox:
     # --- the slow path -----------------------------------------------------------------------------
 
     def _enqueue(self, items: list[Item]) -> None:
+        if self.closed:
+            return
         if self._backlog is None:
             self._backlog = Backlog(self.format, self._counters, self._limit_bytes, self._memory)
         for item in items:

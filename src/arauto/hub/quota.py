@@ -37,7 +37,7 @@ class TokenBucket:
             self.owe(0)
         return True
 
-    def owe(self, count: int) -> None:
+    def owe(self, count: float) -> None:
         """Take what it turned out to cost, whether it is there or not."""
         self._tokens = max(self._tokens - count, -_DEBT_MAX_S * self.rate_per_s)
 

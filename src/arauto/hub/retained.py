@@ -11,6 +11,7 @@ message as if it were the last one.
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import AsyncIterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -69,7 +70,7 @@ class Retained:
         self._is_closed = False
         self._messages: OrderedDict[str, Message] = OrderedDict()
         """The longest not looked at first."""
-        self._left_out: set[str] = set()
+        self._left_out: dict[str, None] = {}
         """Channels of which the store has a message that found no room here when the hub opened."""
         self._names = NameIndex()
         self._dirty: dict[str, None] = {}
@@ -82,19 +83,44 @@ class Retained:
 
     async def load(self) -> None:
         """Read back what earlier runs retained. What finds no room stays in the store until there is a later
-        one, or the hub opens again."""
+        one, until `load_rest` finds room, or until the hub opens again.
+
+        Raises:
+            StorageError: the store could not be read.
+        """
+        async for channel, message in self._stored():
+            if message is None:
+                self._counters.retained_failures += 1
+            elif not self._add(channel, message):
+                self._counters.retained_refused += 1
+                self._left_out[channel] = None
+
+    async def load_rest(self) -> None:
+        """There may be room now for what found none when the hub opened: the quota is another."""
+        if not self._left_out:
+            return
+        try:
+            async for channel, message in self._stored():
+                if message is None or channel not in self._left_out:
+                    continue  # there was a later one meanwhile, or it was cleared
+                if self._live(message) and self._add(channel, message):
+                    del self._left_out[channel]
+        except StorageError:
+            self._counters.retained_failures += 1
+
+    async def _stored(self) -> AsyncIterator[tuple[str, Message | None]]:
         async for page in self._env.storage.kv.scan(self._hub, _PREFIX, _MESSAGES_MAX):
             for key, value in page:
                 channel = key[len(_PREFIX) :]
-                message = self._read(channel, value)
-                if message is None:
-                    self._counters.retained_failures += 1
-                elif self._memory.take(size_of(message)):
-                    self._messages[channel] = message
-                    self._names.add(channel)
-                else:
-                    self._counters.retained_refused += 1
-                    self._left_out.add(channel)
+                yield channel, self._read(channel, value)
+
+    def _add(self, channel: str, message: Message) -> bool:
+        """Hold a message that the store has, if there is room for it."""
+        if not self._memory.take(size_of(message)):
+            return False
+        self._messages[channel] = message
+        self._names.add(channel)
+        return True
 
     def _read(self, channel: str, value: bytes | None) -> Message | None:
         """A stored message; None if it is damaged, of another form, or not of this place: it will be
@@ -133,7 +159,7 @@ class Retained:
                 return
         if channel not in self._messages:
             self._names.add(channel)
-            self._left_out.discard(channel)
+            self._left_out.pop(channel, None)
         self._messages[channel] = message
         self._mark(channel)
 
@@ -144,7 +170,7 @@ class Retained:
             self._names.discard(channel)
             self._mark(channel)
         elif channel in self._left_out:
-            self._left_out.remove(channel)
+            del self._left_out[channel]
             self._mark(channel)
 
     def page(self, pattern: str, after: str, scan_len: int) -> tuple[list[Message], str]:

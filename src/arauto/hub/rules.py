@@ -10,7 +10,7 @@ from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Rul
 
 __all__ = ["HubState"]
 
-_MEMO_MAX = 10_000
+_NAMESPACES_MAX = 1_000
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -22,7 +22,7 @@ class HubState:
     so that deleting rules falls back to the next level instead of opening or breaking channels.
     """
 
-    __slots__ = ("_builtin", "_memo", "channels", "is_set_up", "namespaces", "rules", "settings")
+    __slots__ = ("_memo", "builtin", "channels", "is_set_up", "namespaces", "rules", "settings")
 
     def __init__(
         self,
@@ -40,8 +40,9 @@ class HubState:
         self.rules = rules
         self.namespaces = namespaces
         self.channels = channels
-        self._builtin = builtin
-        self._memo: dict[str, Rules] = {}
+        self.builtin = builtin
+        self._memo: dict[tuple[str, bool], Rules] = {}
+        """What goes for the channels of a namespace, and for the topics, that have no rules of their own."""
 
     def same_as(self, other: "HubState") -> bool:
         """Whether both hold the same settings, made by the same hand."""
@@ -51,16 +52,20 @@ class HubState:
             and self.rules == other.rules
             and self.namespaces == other.namespaces
             and self.channels == other.channels
+            and self.builtin == other.builtin
         )
 
     def resolve_rules(self, channel: str) -> Rules:
-        """The rules of a channel (or of a pattern, by its namespace)."""
-        found = self._memo.get(channel)
+        """The rules of a channel (or of a pattern, by its namespace): one object for all they apply to."""
+        own = self.channels.get(channel)
+        if own is not None and own.rules in self.rules:
+            return self.rules[own.rules]
+        key = namespace_of(channel), is_topic(channel)
+        found = self._memo.get(key)
         if found is None:
-            found = self._resolve(channel)
-            if len(self._memo) >= _MEMO_MAX:
+            if len(self._memo) >= _NAMESPACES_MAX:
                 self._memo.clear()
-            self._memo[channel] = found
+            found = self._memo[key] = self._of_namespace(*key)
         return found
 
     def stores_all(self, pattern: str) -> bool:
@@ -75,30 +80,49 @@ class HubState:
             others = [f"{namespace}:"]
         else:
             others = ["", *(f"{name}:" for name in self.namespaces)]
-        return all(self._resolve(name).store is When.ALL for name in (*own, *others))
+        return all(self.resolve_rules(name).store is When.ALL for name in (*own, *others))
 
     @property
     def may_store_all(self) -> bool:
         """Whether any channel can be one that stores all its messages."""
-        return self._builtin.store is When.ALL or any(
+        return self.builtin.store is When.ALL or any(
             rules.store is When.ALL for rules in self.rules.values()
         )
 
-    def fingerprint(self) -> bytes:
-        """Equal for equal settings, and hardly otherwise."""
-        parts = (self.settings, self.rules, self.namespaces, self.channels, self._builtin)
+    @property
+    def idempotency_s_max(self) -> float:
+        """The longest that any channel remembers keys."""
+        return max(r.idempotency_s for r in (self.builtin, *self.rules.values()))
+
+    def keeping(self) -> bytes:
+        """Equal where every channel there can be is stored alike, and hardly otherwise. Whatever else is set,
+        and settings that make no difference to that, do not count."""
+        others = _kept(self.rules.get(self.settings.default_rules, self.builtin))
+        namespaces = {
+            name: _kept(self._of_namespace(name, topic=False)) for name in self.namespaces
+        }
+        own = {name: _kept(self.resolve_rules(name)) for name in self.channels}
+        parts = (
+            others,
+            sorted((name, kept) for name, kept in namespaces.items() if kept != others),
+            sorted(
+                (name, kept)
+                for name, kept in own.items()
+                if kept != namespaces.get(namespace_of(name), others)
+            ),
+        )
         return hashlib.sha256(_encode(parts)).hexdigest().encode()
 
-    def _resolve(self, channel: str) -> Rules:
-        own = self.channels.get(channel)
-        if own is not None and own.rules in self.rules:
-            return self.rules[own.rules]
-        namespace = namespace_of(channel)
+    def _of_namespace(self, namespace: str, topic: bool) -> Rules:
         bound = None if is_pattern(namespace) else self.namespaces.get(namespace)
         if bound is not None and bound.rules in self.rules:
             return self.rules[bound.rules]
-        base = self.rules.get(self.settings.default_rules, self._builtin)
-        return _for_topic(channel, self._with_default_public(namespace, base))
+        base = self.rules.get(self.settings.default_rules, self.builtin)
+        rules = self._with_default_public(namespace, base)
+        # A topic gives its last message to each new subscriber, unless an administrator chose otherwise.
+        if topic and rules.retain is When.MARKED:
+            return _changed(rules, retain=When.ALL)
+        return rules
 
     def _with_default_public(self, namespace: str, rules: Rules) -> Rules:
         # A hub-wide default never opens the channels of single users.
@@ -111,11 +135,8 @@ class HubState:
         return rules
 
 
-def _for_topic(channel: str, rules: Rules) -> Rules:
-    # A topic gives its last message to each new subscriber, unless an administrator chose otherwise.
-    if is_topic(channel) and rules.retain is When.MARKED:
-        return _changed(rules, retain=When.ALL)
-    return rules
+def _kept(rules: Rules) -> tuple[When, float]:
+    return rules.store, rules.store_s
 
 
 def _changed(rules: Rules, *, public: bool | None = None, retain: When | None = None) -> Rules:

@@ -16,8 +16,8 @@ class HubSession(Protocol):
     def may_read(self, channel: str, rules: Rules) -> bool:
         """Whether the session may receive from a channel that one of its patterns covers."""
 
-    def recheck(self) -> None:
-        """Settings changed: end the subscriptions that are no longer allowed."""
+    def recheck(self) -> int:
+        """Settings changed: end the subscriptions that are no longer allowed. How many it looked at."""
 
     def held(self) -> dict[str, Serial | None]:
         """Its subscriptions by name, and where those that cover many channels began."""
@@ -37,8 +37,8 @@ class _Nobody:
     def may_read(self, channel: str, rules: Rules) -> bool:
         return False
 
-    def recheck(self) -> None:
-        """It holds nothing."""
+    def recheck(self) -> int:
+        return 0  # it holds nothing
 
     def held(self) -> dict[str, Serial | None]:
         return {}

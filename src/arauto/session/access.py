@@ -8,14 +8,61 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from arauto.errors import ArautoError, Code
-from arauto.flow.authorise import publish_refusal, subscribe_refusal
+from arauto.flow.authorise import Who, publish_refusal, subscribe_refusal
+from arauto.grants import GrantSet
 from arauto.hub.channel import Channel
+from arauto.model import Identity
 from arauto.names import check_channel
+from arauto.session.cost import admit_deciding, deciding_cost
+from arauto.settings import HubSettings, Rules
 
 if TYPE_CHECKING:
     from arauto.session.session import Session
 
-__all__ = ["check_readable", "open_readable", "open_writable", "readable", "withdrawn", "writable"]
+__all__ = [
+    "Deciding",
+    "check_readable",
+    "closed_again",
+    "granted_to",
+    "open_readable",
+    "open_writable",
+    "readable",
+    "withdrawn",
+    "writable",
+]
+
+
+class Deciding:
+    """What deciding by the session's grants takes from now on, where it is not asked for name by name."""
+
+    __slots__ = ("_effort", "_granted", "_session")
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._granted = session.granted
+        self._effort = session.granted.effort if session.granted is not None else 0
+
+    def charge(self) -> None:
+        """Take it from the session's rate. Its identity may be another now, with grants of its own."""
+        granted = self._session.granted
+        if granted is not None and granted.must_try:
+            before = self._effort if granted is self._granted else 0
+            self._session.bucket.owe(deciding_cost(granted.effort - before))
+
+
+def granted_to(session: "Session", identity: Identity | None) -> GrantSet | None:
+    """The grants of who a session is about to become. Where they are those that it has, what was decided by
+    them need not be decided again.
+
+    Raises:
+        ArautoError: as `GrantSet`.
+    """
+    if identity is None:
+        return None
+    has = session.identity
+    if session.granted is not None and has is not None and has.grants == identity.grants:
+        return session.granted
+    return GrantSet(identity.grants)
 
 
 def readable(session: "Session", name: str) -> Channel | None:
@@ -26,25 +73,38 @@ def readable(session: "Session", name: str) -> Channel | None:
 
 
 def check_readable(session: "Session", name: str) -> None:
-    """Ask again after a wait whether the session may read a channel.
+    """Whether the session may read a channel, or what a pattern stands for. Ask again after a wait.
 
     Raises:
-        ArautoError: if not.
+        ArautoError: if not; or RATE_LIMITED, if the session's grants have taken too much deciding.
     """
-    state = session.hub.state
-    refusal = subscribe_refusal(session, name, state.resolve_rules(name), state.settings)
-    if refusal is not None:
-        raise refusal
+    _check(session, name, subscribe_refusal)
 
 
 def writable(session: "Session", name: str) -> Channel | None:
     """The channel, if the session may publish to it; None if it must be opened first."""
     check_channel(name)
-    state = session.hub.state
-    refusal = publish_refusal(session, name, state.resolve_rules(name), state.settings)
+    _check(session, name, publish_refusal)
+    return session.hub.channel(name)
+
+
+def _check(
+    session: "Session",
+    name: str,
+    refusal_of: Callable[[Who, str, Rules, HubSettings], ArautoError | None],
+) -> None:
+    state, granted = session.hub.state, session.granted
+    rules = state.resolve_rules(name)
+    if granted is None or not granted.must_try:
+        refusal = refusal_of(session, name, rules, state.settings)
+    else:
+        # One request may name very many channels, each of which is tried against very many grants.
+        admit_deciding(session)
+        before = granted.effort
+        refusal = refusal_of(session, name, rules, state.settings)
+        session.bucket.owe(deciding_cost(granted.effort - before))
     if refusal is not None:
         raise refusal
-    return session.hub.channel(name)
 
 
 async def open_readable(session: "Session", name: str) -> Channel:
@@ -65,10 +125,13 @@ async def _open(
         raise withdrawn()
     channel = allowed(session, name)
     if channel is None:
-        raise ArautoError(
-            Code.STORAGE_UNAVAILABLE, "the channel closed again; retry", field="channel"
-        )
+        raise closed_again()
     return channel
+
+
+def closed_again() -> ArautoError:
+    """What somebody hears who waited for a channel that is gone by now."""
+    return ArautoError(Code.STORAGE_UNAVAILABLE, "the channel closed again; retry", field="channel")
 
 
 def withdrawn() -> ArautoError:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Catchup", "Room"]
 
-_PREFETCH_TRIES = 3
+#: Pages read while more is published than live history holds. Each is shorter than the one before, unless the
+#: store is slower than the channel.
+_PREFETCH_TRIES = 16
 #: Closed channels compared before others get their turn.
 _SLICE_LEN = 50
 #: Channels in the store that are looked at for one pattern after a restart.

@@ -18,7 +18,7 @@ from arauto.errors import ArautoError, Code
 from arauto.features.document.channel import DocumentChannel
 from arauto.hub.channel import Channel
 from arauto.session.access import check_readable, open_readable, open_writable, readable, writable
-from arauto.session.cost import bytes_cost, charge, document_cost
+from arauto.session.cost import bytes_cost, charge, document_cost, visits_cost
 
 if TYPE_CHECKING:
     from arauto.session.session import Session
@@ -91,9 +91,10 @@ def _change(
     request: DocumentChangeRequest,
     operations: tuple[Operation, ...],
 ) -> None:
-    def reply(version: int, error: ArautoError | None) -> None:
+    def reply(version: int, error: ArautoError | None, visited_nodes: int) -> None:
         if session.has_ended():
             return
+        session.bucket.owe(visits_cost(visited_nodes))
         if error is not None:
             session.refuse(error, request.id, request)
         elif request.id:

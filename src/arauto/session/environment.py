@@ -9,6 +9,7 @@ from arauto.hub.environment import Environment
 from arauto.hub.refusals import Refusals
 from arauto.model import Identity
 from arauto.session.callers import Callers
+from arauto.session.line import Line
 from arauto.session.restore import Restorer
 from arauto.session.wheel import TimerWheel
 from arauto.settings import HubSettings
@@ -55,10 +56,26 @@ class SessionEnvironment:
     wheel: TimerWheel
     limits: SessionLimits
     refusals: Refusals
-    """Of connections that never became a session of a hub."""
+    """Of requests that name no hub that is open; see `refusals_of`."""
+    line: Line = field(default_factory=Line)
     callers: Callers = field(default_factory=Callers)
     """Who comes without a session, and how often."""
     trace_publish: "Callable[[str, str, dict[str, str] | None], dict[str, str] | None] | None" = (
         None
     )
     """(hub, channel, headers) → headers to send on; None while tracing is off."""
+
+    def new_id(self) -> str:
+        """An id for a session that is about to begin."""
+        return self.hub.entropy.token(12)
+
+    def stop(self) -> None:
+        """Look at sessions no more; those that were lost end now."""
+        self.wheel.stop()
+        self.line.finish()
+
+    def refusals_of(self, hub: str) -> Refusals:
+        """Where to note what is refused to who is not in the hub yet: with the hub if it is open. Any other
+        name may be made up, and is not to stand in the journal as a tenant's."""
+        found = self.directory.hubs.get(hub)
+        return found.refusals if found is not None else self.refusals

@@ -1,6 +1,9 @@
 """Authenticating, re-authenticating and taking up an earlier session, all without reconnecting."""
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from arauto.codec.events import (
     AuthReply,
@@ -12,24 +15,33 @@ from arauto.codec.events import (
 )
 from arauto.errors import ArautoError, Code
 from arauto.hub.hub import Hub
+from arauto.hub.matcher import Matcher
 from arauto.hub.quota import TokenBucket
 from arauto.model import Identity, Serial
-from arauto.names import ALL_CHANNELS, is_wide, matches
-from arauto.session.access import withdrawn
+from arauto.names import ALL_CHANNELS, is_wide
+from arauto.session.access import Deciding, withdrawn
 from arauto.session.callers import caller_key
+from arauto.session.cost import admit_deciding, covered_cost, grants_cost, items_cost
 from arauto.session.environment import SessionEnvironment
 from arauto.session.greeting import auth_reply, expires_in_ms
 from arauto.session.oneshot import Caller
 from arauto.session.restore import SessionState
 from arauto.session.subscribe import Plan, prepare, subscribe_now
+from arauto.tasks import in_turns
 
 if TYPE_CHECKING:
     from arauto.session.session import Session
 
 __all__ = ["admit_caller", "enter", "find_caller", "handle_auth", "handle_restore"]
 
+#: Of the places that a returning client brings, so many are looked at in a turn.
+_SLICE_LEN = 256
+#: A place counts once for each pattern that covers it. With more than so many, patterns begin anew.
+_FOUND_LEN_MAX = 100_000
+
 
 async def handle_auth(session: "Session", request: AuthRequest) -> None:
+    admit_deciding(session)  # it came behind others, perhaps, whose price was not known yet
     try:
         identity = await _prove(
             session.env,
@@ -38,13 +50,22 @@ async def handle_auth(session: "Session", request: AuthRequest) -> None:
             request.credentials,
             session.connection.address,
         )
-        if session.has_ended():
+        if session.has_ended() or session.outbox.closed:
+            return  # the key that its client has brings back who it was
+        deciding = Deciding(session)
+        # All that it holds is looked at anew.
+        cost = items_cost(len(session.subscriptions)) + grants_cost(identity.grants)
+        session.bucket.owe(cost)
+        session.bucket.owe(covered_cost(await in_turns(session.become(identity))))
+        if session.has_ended() or session.outbox.closed:
             return
-        session.become(identity)
+        if session.identity is not identity:
+            raise ArautoError(Code.TOKEN_EXPIRED, "the authentication expired meanwhile")
     except ArautoError as error:
         session.send(AuthReply(id=request.id, success=False, error=ErrorEvent.of(error)))
         session.note_refusal(error, "auth")
         return
+    deciding.charge()
     session.send(auth_reply(session, request.id))
     session.restorable.give_key()
 
@@ -124,24 +145,32 @@ async def enter(
 
 
 async def handle_restore(session: "Session", request: RestoreRequest) -> None:
-    state = await _take(session, request.key)
+    restorer, hub = session.env.restorer, session.hub
+    state = await restorer.take(hub.name, request.key)
     if session.has_ended():
+        if session.restorable.was_lost:  # its client never heard of it, and has the key
+            session.env.hub.tasks.spawn(restorer.save(hub.name, request.key, state))
         return
     if session.env.authenticator.is_revoked(session.hub.name, state.identity):
         raise withdrawn()
     # Nothing waits from this question to `resume_as`: either the session knows of a revocation, or the
     # revocation finds the session.
-    subscriptions = _replace_earlier(session, state)
+    id = session.id
+    state = _replace_earlier(session, state)
+    session.restorable.take_up(request.key, state)
+    if session.outbox.closed:
+        return  # its connection is gone, and its end will give the key back
     for name in list(session.subscriptions):
         session.drop_subscription(name)
     session.resume_as(state.session, state.identity)
-    plans = _plans(subscriptions, request.positions)
-    await prepare(session, plans)
-    if session.has_ended():
+    session.bucket.owe(items_cost(len(state.subscriptions)) + grants_cost(state.identity.grants))
+    plans = await _prepare(session, state.subscriptions, request.positions)
+    if session.has_ended() or session.outbox.closed:
         return
     if session.is_revoked():
         session.disconnect(Code.FORCED_LOGOUT, "the user's access was withdrawn")
         return
+    _check_still(session, state.identity, id)
     results, welcomes = subscribe_now(session, plans)
     session.hub.counters.sessions_restored += 1
     session.send(
@@ -157,40 +186,82 @@ async def handle_restore(session: "Session", request: RestoreRequest) -> None:
     )
     for welcome in welcomes:
         welcome.send(session)
+    deciding = Deciding(session)
     session.recheck()
+    deciding.charge()
     session.restorable.give_key()
 
 
-async def _take(session: "Session", key: str) -> SessionState:
-    """Take the state out of the store, and make sure that it stays out."""
-    restorer, hub = session.env.restorer, session.hub
-    state = await restorer.take(hub.name, key)
-    if state.session not in hub.sessions:
-        # The lost connection may have been noticed after the key was taken, and saved it again.
-        await restorer.forget(hub.name, key)
-    return state
+async def _prepare(
+    session: "Session", subscriptions: dict[str, Serial | None], positions: dict[str, Serial]
+) -> list[Plan]:
+    session.is_restoring = True
+    try:
+        plans = await in_turns(_plans(subscriptions, positions))
+        await prepare(session, plans)
+    finally:
+        session.is_restoring = False
+    return plans
 
 
-def _replace_earlier(session: "Session", state: SessionState) -> dict[str, Serial | None]:
+def _check_still(session: "Session", identity: Identity, id: str) -> None:
+    """Whether it is still who it has become. Else it is nobody now, under its own id, and holds nothing.
+
+    Raises:
+        ArautoError: TOKEN_EXPIRED.
+    """
+    is_over = 0 < identity.expires_ms <= session.env.hub.clock.wall_ms()
+    if session.identity is identity and not is_over:
+        return
+    error = ArautoError(Code.TOKEN_EXPIRED, "the session's authentication expired meanwhile")
+    for name in list(session.subscriptions):
+        session.drop_subscription(name)
+    session.hub.rename_session(session.subscriber, id)
+    if session.identity is not None:
+        session.send(ErrorEvent.of(error, 0))
+    session.become(None)
+    raise error
+
+
+def _replace_earlier(session: "Session", state: SessionState) -> SessionState:
     """End the session's earlier connection, if it is still there; return what the session held."""
     earlier = session.hub.sessions.get(state.session)
     if earlier is None or earlier is session.subscriber:
-        return state.subscriptions
+        return state
     # The lost connection has not noticed yet, or another one has taken its place; now this one does.
-    subscriptions = earlier.session.held()
+    state = msgspec.structs.replace(state, subscriptions=earlier.session.held())
     earlier.session.disconnect(Code.SESSION_REPLACED, "the session continues on another connection")
     earlier.session.closed(Code.SESSION_REPLACED)
-    return subscriptions
+    return state
 
 
-def _plans(subscriptions: dict[str, Serial | None], positions: dict[str, Serial]) -> list[Plan]:
+def _plans(
+    subscriptions: dict[str, Serial | None], positions: dict[str, Serial]
+) -> Generator[None, None, list[Plan]]:
+    """What is to be subscribed to again, from where; a slice of the places at a time."""
+    wide: Matcher[dict[str, Serial]] = Matcher()
+    for name in filter(is_wide, subscriptions):
+        wide.add(name, {})
+    found_len = 0
+    for index, (channel, serial) in enumerate(positions.items(), start=1):
+        if index % _SLICE_LEN == 0:
+            yield
+        found = wide.match(channel) if channel != ALL_CHANNELS else []
+        found_len += len(found)
+        if found_len > _FOUND_LEN_MAX:
+            break
+        for _, covered in found:
+            covered[channel] = serial
     plans = []
     for name, began in subscriptions.items():
-        if is_wide(name):
-            covered = {c: s for c, s in positions.items() if c != ALL_CHANNELS and matches(name, c)}
-            if began is not None:
-                covered[ALL_CHANNELS] = began
-            plans.append(Plan(SubscribeItem(channel=name, positions=covered)))
+        covered_by = wide.get(name)
+        if covered_by is None:
+            item = SubscribeItem(channel=name, since=positions.get(name))
+        elif found_len > _FOUND_LEN_MAX:
+            item = SubscribeItem(channel=name)
         else:
-            plans.append(Plan(SubscribeItem(channel=name, since=positions.get(name))))
+            if began is not None:
+                covered_by[ALL_CHANNELS] = began
+            item = SubscribeItem(channel=name, positions=covered_by)
+        plans.append(Plan(item))
     return plans

@@ -24,6 +24,7 @@ from arauto.hub.sender import Sender
 from arauto.model import RESERVED_HEADERS, Identity, Serial
 from arauto.names import check_channel
 from arauto.session.access import withdrawn
+from arauto.session.cost import deciding_cost, rate_error
 
 __all__ = [
     "Caller",
@@ -35,6 +36,9 @@ __all__ = [
     "read_messages",
     "refuse_all",
 ]
+
+#: Grants are tried for no more than this in one request: some 50 milliseconds.
+_DECIDING_TOKENS_MAX = 1_000
 
 #: (hub, channel, headers) → headers to send on.
 TracePublish = Callable[[str, str, dict[str, str] | None], dict[str, str] | None]
@@ -110,6 +114,11 @@ class Caller:
     def user(self) -> str:
         return self.identity.user if self.identity is not None else ""
 
+    @property
+    def deciding_tokens(self) -> float:
+        """What deciding by the grants has cost so far."""
+        return deciding_cost(self.granted.effort) if self.granted is not None else 0
+
     def check_standing(self) -> None:
         """Ask again after each wait: an administrator may have shut the caller out meanwhile.
 
@@ -124,11 +133,11 @@ def refuse_all(
     state: HubState,
     items: tuple[PublishItem, ...],
     asker: Asker,
-    caller: Caller,
+    caller: Caller | None,
     refusals: Refusals,
 ) -> list[AckItem] | None:
     """The outcomes if none of the messages may be published; None if one may. By a hub's settings, so
-    that nobody opens a hub by asking for what they are denied."""
+    that nobody opens a hub by asking for what they are denied. A caller of None may publish anywhere."""
     errors: list[ArautoError] = []
     for item in items:
         try:
@@ -199,6 +208,8 @@ def _check_rights(state: HubState, item: PublishItem, caller: Caller | None) -> 
     if caller is None:
         return
     caller.check_standing()
+    if caller.deciding_tokens > _DECIDING_TOKENS_MAX:
+        raise rate_error(state.settings.quotas)
     rules = state.resolve_rules(item.channel)
     refusal = publish_refusal(caller, item.channel, rules, state.settings)
     if refusal is not None:

@@ -5,30 +5,33 @@ order: a handler that must wait (authentication, opening a stored channel) holds
 it, and the gateway is told to stop reading meanwhile. `commands.py` holds the handlers.
 """
 
+from asyncio import Future
 from collections import deque
-from collections.abc import Coroutine
-from enum import Enum
+from collections.abc import Coroutine, Generator
+from functools import partial
 from math import inf
 from typing import Any
 
 import structlog
 
-from arauto.codec.events import ErrorEvent, Event, Ping, PublishRequest, Request
+from arauto.codec.events import ErrorEvent, Event, PublishRequest, Request
 from arauto.errors import ArautoError, Code
-from arauto.flow.authorise import Granted, may_read
+from arauto.flow.authorise import may_read
 from arauto.grants import GrantSet
 from arauto.hub.channel import Channel
 from arauto.hub.fanout import Format
 from arauto.hub.hub import Hub
 from arauto.hub.outbox import Outbox
 from arauto.hub.quota import TokenBucket
+from arauto.hub.reconsider import reconsider
 from arauto.hub.refusals import Asker
 from arauto.hub.sender import Sender
 from arauto.hub.subscriber import Subscriber
 from arauto.model import Identity, Serial
-from arauto.session import commands
+from arauto.session import commands, heartbeat
+from arauto.session.access import granted_to
 from arauto.session.connection import Connection, EndedConnection
-from arauto.session.cost import LARGE_BYTES, bytes_cost, rate_error, request_cost
+from arauto.session.cost import LARGE_BYTES, admit_beat, bytes_cost, hear, rate_error, request_cost
 from arauto.session.environment import SessionEnvironment
 from arauto.session.greeter import Greeter
 from arauto.session.greeting import auth_reply, session_info
@@ -38,20 +41,13 @@ from arauto.session.restorable import Restorable
 from arauto.session.tolerance import read_known
 from arauto.settings import Rules
 from arauto.storage.base import Kind
+from arauto.tasks import in_turns
 
-__all__ = ["Phase", "Session", "new_id"]
+__all__ = ["Session"]
 
 _log = structlog.get_logger("arauto.session")
 
 _NOT_THE_CLIENTS_DOING = frozenset({Code.HUB_RATE_LIMITED, Code.UNKNOWN_EVENT, Code.NOT_AVAILABLE})
-
-
-class Phase(Enum):
-    """Where a session stands. Closed is final."""
-
-    ANONYMOUS = "anonymous"
-    AUTHENTICATED = "authenticated"
-    CLOSED = "closed"
 
 
 class Session:
@@ -61,12 +57,13 @@ class Session:
         "_counters",
         "_decode",
         "_greeter",
+        "_has_ended",
         "_now_s",
-        "_pinged_s",
         "_queue",
-        "_seen_s",
         "_started",
         "auth_by_s",
+        "beats",
+        "beats_s",
         "bucket",
         "connection",
         "env",
@@ -76,14 +73,17 @@ class Session:
         "history_requests",
         "hub",
         "identity",
+        "is_restoring",
         "is_strict",
         "opened_ms",
         "opened_s",
         "outbox",
-        "phase",
+        "pinged_s",
         "places",
         "restorable",
+        "seen_s",
         "sender",
+        "showing",
         "subscriber",
         "subscriptions",
         "targets",
@@ -109,9 +109,9 @@ class Session:
         self.env = env
         self.hub = hub
         self.connection: Connection = connection
-        self.phase = Phase.ANONYMOUS
+        self._has_ended = False
         self.identity: Identity | None = None
-        self.granted: Granted | None = None
+        self.granted: GrantSet | None = None
         self.outbox = Outbox(
             connection,
             format,
@@ -120,7 +120,7 @@ class Session:
             connection.send_buffer_bytes,
             hub.holdings.backlogs,
         )
-        self.subscriber = Subscriber(id or new_id(env), self.outbox, self)
+        self.subscriber = Subscriber(id or env.new_id(), self.outbox, self)
         self.sender = Sender(session=self.subscriber.id)
         self.subscriptions: dict[str, Channel | None] = {}
         """By name; None for patterns and topics."""
@@ -131,6 +131,8 @@ class Session:
         """Channels this session may publish to, as of `targets_generation`."""
         self.targets_generation = hub.generation
         self.history_requests = 0
+        self.showing: Future[None] | None = None
+        """What a request waits for that the connection has to take."""
         self._decode = format.codec.decode_request
         self._counters = hub.counters
         self.errors = 0
@@ -140,11 +142,14 @@ class Session:
         """Whether a field was ignored that this version does not know."""
         self._queue: deque[Request] | None = None
         self.restorable = Restorable(self)
+        self.is_restoring = False  # waiting for what it is to join as who it has become
         self._now_s = env.hub.clock.monotonic_s
         now_s = self._now_s()
         self.bucket = TokenBucket(hub.quotas.session_messages_per_s, now_s)
-        self._seen_s = now_s
-        self._pinged_s = 0.0
+        self.beats = self.beats_s = 0
+        """Heartbeats in the second of the last one."""
+        self.seen_s = now_s
+        self.pinged_s = 0.0
         self._started = False
         """Whether the client was let in: who is turned away at the door neither begins nor ends."""
         self.opened_s = now_s
@@ -164,7 +169,7 @@ class Session:
 
     def has_ended(self) -> bool:
         """Whether the connection is gone. A method, since it changes behind any await."""
-        return self.phase is Phase.CLOSED
+        return self._has_ended
 
     def is_revoked(self) -> bool:
         """Whether its identity was withdrawn; it is about to end then, or has. Changes behind any await."""
@@ -184,9 +189,9 @@ class Session:
             self._adopt(identity)
         deadline_s = self._renew_deadline()
         self.send(session_info(self, deadline_s))
-        self._look_within(self.env.limits.ping_interval_s)
+        self.look_within(self.env.limits.ping_interval_s)
         if deadline_s:
-            self._look_within(deadline_s)
+            self.look_within(deadline_s)
         self._started = True
         self.hub.counters.sessions_started += 1
         journal(self, Kind.SESSION_START, {})
@@ -194,9 +199,10 @@ class Session:
             self.send(auth_reply(self, 0))
             self.recheck()
 
-    def heard(self) -> None:
-        """The connection is alive, as the gateway knows (a write that went through, a transport ping)."""
-        self._seen_s = self._now_s()
+    def heard(self) -> bool:
+        """The connection is alive: a frame came that is no request. Whether that is within the rate."""
+        self.seen_s = self._now_s()
+        return hear(self, self.seen_s)
 
     def _renew_deadline(self) -> float:
         """Give an anonymous session a deadline if the hub wants none; return the time left, 0 = none."""
@@ -215,13 +221,19 @@ class Session:
         self.outbox.flush()
         self.connection.close(code, reason)
 
+    def lost(self, code: Code) -> None:
+        """The connection is gone: send nothing more, and let go of everything when it is this one's turn."""
+        if not self.has_ended():
+            self.outbox.close()
+            self.env.line.add(self, partial(self.closed, code))
+
     def closed(self, code: Code) -> None:
-        """The connection is gone. Called once by the gateway, whatever the reason."""
+        """The connection is gone: let go of everything now."""
         if self.has_ended():
             return
         clock = self.env.hub.clock
         self.restorable.closed(code)
-        self.phase = Phase.CLOSED
+        self._has_ended = True
         for name in list(self.subscriptions):
             self.drop_subscription(name)
         self.hub.remove_session(self.subscriber)
@@ -240,6 +252,8 @@ class Session:
         self.outbox.close()
         self.subscriber.leave()
         self.restorable.leave()
+        if self.showing is not None:
+            self.showing.cancel()
         self._greeter = None
         self.targets = None
 
@@ -248,23 +262,17 @@ class Session:
         if self.auth_by_s and now_s >= self.auth_by_s and self.identity is None:
             self.disconnect(Code.AUTH_DEADLINE, "the session did not authenticate in time")
             return 0
-        self._check_expiry()
-        limits = self.env.limits
-        silent_s = now_s - self._seen_s
-        wait_s = limits.ping_interval_s - silent_s
+        if self._expires_in_s() <= 0:
+            self.env.line.add(self, self.check_expiry)
+        wait_s = heartbeat.look(self, now_s)
         if wait_s <= 0:
-            if self._pinged_s <= self._seen_s:
-                self._pinged_s = now_s
-                self.send(Ping())
-            elif now_s - self._pinged_s >= limits.pong_timeout_s:
-                self.disconnect(Code.HEARTBEAT_LOST, "nothing was heard from the client in time")
-                return 0
-            wait_s = limits.pong_timeout_s
+            self.disconnect(Code.HEARTBEAT_LOST, "nothing was heard from the client in time")
+            return 0
         if self.auth_by_s:
             wait_s = min(wait_s, self.auth_by_s - now_s)
         return max(min(wait_s, self._expires_in_s()), 0.001)
 
-    def _look_within(self, delay_s: float) -> None:
+    def look_within(self, delay_s: float) -> None:
         """Have the wheel look at this session no later than that."""
         if delay_s < inf:
             self.env.wheel.schedule(self, delay_s)
@@ -277,7 +285,7 @@ class Session:
         counters.messages_in += 1
         size_bytes = len(data)
         counters.bytes_in += size_bytes
-        now_s = self._seen_s = self._now_s()
+        now_s = self.seen_s = self._now_s()
         bucket = self.bucket
         if size_bytes >= LARGE_BYTES and bucket.lacks(now_s):
             self.refuse(rate_error(self.hub.quotas), self.outbox.format.codec.request_id(data))
@@ -301,7 +309,7 @@ class Session:
                 and len(request.items) == 1
             )
             cost = 1 if is_small else request_cost(request, size_bytes)
-            if cost and not bucket.take(now_s, cost):
+            if not (bucket.take(now_s, cost) if cost else admit_beat(self, now_s)):
                 self.refuse(rate_error(self.hub.quotas), getattr(request, "id", 0), request)
                 return
         if self._queue is not None:
@@ -330,7 +338,7 @@ class Session:
         """Hold back further requests until `work`, which carries this one out, is done."""
         self._queue = deque()
         self.connection.pause_reading()
-        self._spawn(self._work(work, request))
+        self.env.hub.tasks.spawn(self._work(work, request))
 
     async def _work(self, work: Coroutine[Any, Any, None], request: Request) -> None:
         try:
@@ -349,17 +357,16 @@ class Session:
         queue, self._queue = self._queue or deque(), None
         while queue and not self.has_ended():
             self.handle(queue.popleft())
-            if self._is_holding():
-                self._held().extend(queue)
+            held = self.held_back()
+            if held is not None:
+                held.extend(queue)
                 return
         if not self.has_ended():
+            heartbeat.listen_again(self)
             self.connection.resume_reading()
 
-    def _is_holding(self) -> bool:
-        return self._queue is not None
-
-    def _held(self) -> deque[Request]:
-        assert self._queue is not None
+    def held_back(self) -> deque[Request] | None:
+        """What waits behind a request, for which nothing more is read; None if none does."""
         return self._queue
 
     # --- sending -----------------------------------------------------------------------------------
@@ -396,29 +403,31 @@ class Session:
 
     # --- identity ----------------------------------------------------------------------------------
 
-    def become(self, identity: Identity | None) -> None:
-        """Take on a new identity (or none), and re-check everything that depends on it."""
+    def become(self, identity: Identity | None) -> Generator[None, None, int]:
+        """Take on a new identity (or none), and re-check what is held by name; what this returns does so for
+        the channels of patterns, which may be many, and comes to how many they were."""
         held = tuple(self.subscriptions)
-        before = (self.subscriber.user, self.subscriber.extra)
+        before, who = self.identity, (self.subscriber.user, self.subscriber.extra)
         self._adopt(identity)
         self.recheck()
+        renamed = who != (self.subscriber.user, self.subscriber.extra)
+        if not renamed and before and identity and before.grants == identity.grants:
+            held = ()  # only its time is another
         left = [name for name in held if name in self.subscriptions]
-        renamed = before != (self.subscriber.user, self.subscriber.extra)
-        self.hub.identity_changed(self.subscriber, left, renamed=renamed)
+        return reconsider(self.hub, self.subscriber, left, renamed=renamed)
 
     def resume_as(self, id: str, identity: Identity) -> None:
         """Take on the id and identity of an earlier session; its subscriptions are the caller's to join."""
         self.hub.rename_session(self.subscriber, id)
         self._adopt(identity)
         # What follows may wait, and must not outlast the authentication.
-        self._look_within(max(self._expires_in_s(), 0.001))
+        self.look_within(max(self._expires_in_s(), 0.001))
 
     def _adopt(self, identity: Identity | None) -> None:
         hub = self.hub
         hub.forget_user(self.subscriber)
+        self.granted = granted_to(self, identity)
         self.identity = identity
-        self.granted = GrantSet(identity.grants) if identity is not None else None
-        self.phase = Phase.ANONYMOUS if identity is None else Phase.AUTHENTICATED
         self.subscriber.user = self.user
         self.subscriber.extra = identity.extra if identity is not None else {}
         self.sender = Sender(session=self.id, user=self.user)
@@ -428,11 +437,12 @@ class Session:
         self.targets = None
         self._renew_deadline()
 
-    def _check_expiry(self) -> None:
+    def check_expiry(self) -> None:
+        """Become nobody if the authentication is over."""
         if self._expires_in_s() <= 0:
             error = ArautoError(Code.TOKEN_EXPIRED, "the authentication expired")
             self.send(ErrorEvent.of(error, 0))
-            self.become(None)
+            self.env.hub.tasks.spawn(in_turns(self.become(None)))
 
     def _expires_in_s(self) -> float:
         if self.identity is None or not self.identity.expires_ms:
@@ -444,13 +454,15 @@ class Session:
     def may_read(self, channel: str, rules: Rules) -> bool:
         return may_read(self, channel, rules, self.hub.state.settings)
 
-    def recheck(self) -> None:
-        """End the subscriptions that settings or identity no longer allow."""
-        if self.has_ended():
-            return
+    def recheck(self) -> int:
+        """End the subscriptions that settings or identity no longer allow. How many it looked at."""
+        if self.has_ended() or self.outbox.closed:  # a lost one hears of it when it is restored
+            return 0
+        looked_len = len(self.subscriptions)
         self.bucket.set_rate(self.hub.quotas.session_messages_per_s)
-        self._look_within(min(self._renew_deadline() or inf, max(self._expires_in_s(), 0.001)))
+        self.look_within(min(self._renew_deadline() or inf, max(self._expires_in_s(), 0.001)))
         commands.recheck_subscriptions(self)
+        return looked_len
 
     def greet(self, name: str, place_ms: int) -> None:
         """Send what is retained for a new subscription; its reply is queued already."""
@@ -465,8 +477,7 @@ class Session:
         """It is among `subscriptions` now: count it and put it on record."""
         channel = self.subscriptions[name]
         self.hub.subscription_count += 1
-        rules = channel.rules if channel is not None else None
-        self.hub.attendance.began(self.subscriber, name, rules)
+        self.hub.attendance.began(self.subscriber, name, channel.rules if channel else None)
 
     def drop_subscription(self, name: str) -> None:
         """Leave a channel or pattern, without telling the client."""
@@ -475,20 +486,9 @@ class Session:
         channel = self.subscriptions.pop(name)
         self.hub.subscription_count -= 1
         if not self.has_ended():  # else the record of its end says it for all of them
-            rules = channel.rules if channel is not None else None
-            self.hub.attendance.ended(self.subscriber, name, rules)
+            self.hub.attendance.ended(self.subscriber, name, channel.rules if channel else None)
         if channel is None:
             self.places.pop(name, None)
             self.hub.drop_pattern(name, self.subscriber)
         else:
             channel.unsubscribe(self.subscriber)
-
-    # --- helpers -----------------------------------------------------------------------------------
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self.env.hub.tasks.spawn(work)
-
-
-def new_id(env: SessionEnvironment) -> str:
-    """An id for a session that is about to begin."""
-    return env.hub.entropy.token(12)

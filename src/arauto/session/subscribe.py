@@ -6,7 +6,7 @@ is queued and the missed messages follow; so nothing can slip in between the rep
 first live message.
 """
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -21,12 +21,15 @@ from arauto.codec.events import (
     UnsubscribeRequest,
 )
 from arauto.errors import ArautoError, Code
-from arauto.flow.authorise import subscribe_refusal
+from arauto.flow.authorise import Who, subscribe_refusal
 from arauto.hub.channel import Channel
 from arauto.hub.recovery import Recovery
+from arauto.hub.rules import HubState
 from arauto.model import Message, Serial
 from arauto.names import ALL_CHANNELS, check_pattern, is_wide, matches
+from arauto.session.access import Deciding, check_readable
 from arauto.session.catchup import Catchup, Room
+from arauto.session.cost import bytes_cost, covered_cost, page_cost
 
 if TYPE_CHECKING:
     from arauto.session.session import Session
@@ -35,6 +38,7 @@ __all__ = [
     "Plan",
     "handle_subscribe",
     "handle_unsubscribe",
+    "pointless",
     "prepare",
     "recheck_subscriptions",
     "subscribe_now",
@@ -75,6 +79,27 @@ class Plan:
             if matches(name, opened):
                 self.covered[opened] = None
         return [hub.channels[found] for found in self.covered if found in hub.channels]
+
+
+def pointless(
+    names: Iterable[str], who: Who | None = None, state: HubState | None = None
+) -> ArautoError | None:
+    """Why none of the names can be subscribed to, told of the first; None if one can. With a hub's settings
+    also: may. Asked before a hub is opened for it."""
+    first: ArautoError | None = None
+    for name in names:
+        refusal: ArautoError | None = None
+        try:
+            check_pattern(name)
+            if who is not None and state is not None:
+                rules = state.resolve_rules(name)
+                refusal = subscribe_refusal(who, name, rules, state.settings)
+        except ArautoError as error:
+            refusal = error
+        if refusal is None:
+            return None
+        first = first or refusal
+    return first
 
 
 def handle_subscribe(
@@ -127,7 +152,9 @@ class _Welcome:
         """What to look for retained messages of, and up to when."""
 
     def send(self, session: "Session") -> None:
+        session.bucket.owe(bytes_cost(sum(len(message.payload) for message in self.replay)))
         if self.channel is not None:
+            session.bucket.owe(page_cost(self.channel.greeting_len, 0))
             self.channel.welcome(session.subscriber, self.replay, recovered=self.recovered)
         elif self.replay:
             encode = session.outbox.format.encode_message
@@ -205,9 +232,13 @@ async def _join_many(session: "Session", plan: Plan) -> None:
     async for names in session.hub.names.walk(name):
         if session.has_ended() or name not in session.subscriptions:
             return
+        session.bucket.owe(covered_cost(len(names)))
+        deciding = Deciding(session)
         for channel in map(session.hub.channels.__getitem__, names):
             if channel.cover(session.subscriber, by):
+                session.bucket.owe(page_cost(channel.greeting_len, 0))
                 channel.welcome(session.subscriber, (), recovered=True)
+        deciding.charge()
 
 
 def _hold(session: "Session", plan: Plan) -> None:
@@ -311,11 +342,13 @@ def _join_wide(
 ) -> SubscribeResult:
     name, positions = plan.item.channel, plan.item.positions
     channels = plan.channels(session)
+    session.bucket.owe(covered_cost(len(channels)))
     _hold(session, plan)
     by = (name,)
     covered: dict[str, Serial] = {}
     unrecovered: list[str] = []
     count = 0
+    deciding = Deciding(session)
     for channel in channels:
         is_new = channel.cover(session.subscriber, by)
         if not channel.has(session.subscriber):
@@ -330,6 +363,7 @@ def _join_wide(
         if is_new or replay:
             # If it is here by another subscription, that need not have brought the same place along.
             welcomes.append(_Welcome(channel if is_new else None, replay))
+    deciding.charge()
     place = session.hub.place()
     if positions is None:
         welcomes.append(_Welcome(None, greet=(name, place.offset)))
@@ -396,7 +430,7 @@ def recheck_subscriptions(session: "Session") -> None:
 
 def _join_user_channel(session: "Session") -> None:
     name = _user_channel(session)
-    if not name or name in session.subscriptions:
+    if not name or name in session.subscriptions or session.is_restoring:
         return
     plans = [Plan(SubscribeItem(channel=name))]
     if not _must_wait(session, plans[0]):
@@ -419,7 +453,12 @@ async def _join_user_channel_later(session: "Session", plans: list[Plan]) -> Non
 
 
 def _announce(session: "Session", plans: list[Plan]) -> None:
-    if session.has_ended() or plans[0].item.channel in session.subscriptions:
+    # One that is being restored joins it with what it missed, or else afterwards.
+    if (
+        session.has_ended()
+        or session.is_restoring
+        or plans[0].item.channel in session.subscriptions
+    ):
         return
     results, welcomes = subscribe_now(session, plans)
     session.send(SubscribeReply(id=0, results=results))
@@ -442,6 +481,4 @@ def _check(session: "Session", item: SubscribeItem) -> None:
         raise ArautoError(
             Code.TOO_MANY_SUBSCRIPTIONS, f"a session of this hub has at most {limit} subscriptions"
         )
-    refusal = subscribe_refusal(session, name, hub.state.resolve_rules(name), hub.state.settings)
-    if refusal is not None:
-        raise refusal
+    check_readable(session, name)

@@ -5,17 +5,23 @@ those of all nodes and all runs lie upon each other; the first and the last of a
 
 The last intervals stay in memory for the admin API; each one is also handed to a callback, which writes
 it to the journal, where the pipeline makes charts over months of it.
+
+There may be ten thousand hubs, so a cut looks at some in each turn of the event loop. What a hub counts
+before its turn is in the interval that ends, what it counts after it in the next; the sum over the node is
+that of what was found in the hubs, so nothing is lost and nothing is there twice.
 """
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
 from arauto.clock import Clock, Timer
+from arauto.tasks import at_once
 from arauto.telemetry.counters import Counters
-from arauto.telemetry.metrics import HubGauges, Metrics, NodeGauges, Totals
+from arauto.telemetry.metrics import SLICE_LEN, HubGauges, Metrics, NodeGauges, Totals
 
 __all__ = ["HubLevels", "Interval", "Intervals"]
 
@@ -55,10 +61,12 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class _Mark:
     """How far one hub's counters had come at the last cut."""
 
-    __slots__ = ("_at", "_signature", "counters")
+    __slots__ = ("_at", "_signature", "counters", "is_gone")
 
     def __init__(self, counters: Counters) -> None:
         self.counters = counters
+        self.is_gone = False
+        """Whether the counters are not to be looked at again."""
         self._at = Totals()
         self._signature: tuple[object, ...] = Counters().signature
 
@@ -82,20 +90,24 @@ class Intervals:
             keeps its length, and the next one ends on a multiple again.
         interval_s: how long one is.
         keep_len: how many past ones stay in memory.
-        on_interval: receives each one as it ends. What it raises is its own affair: it must not raise.
+        on_interval: receives each one as it ends. What it raises is its own affair: it must not raise. If it
+            has much to do it returns the steps to it, of which one is taken in each turn.
         sample_interval_s: how often the number of sessions is looked at for the peak; 0 = only at the end.
     """
 
     __slots__ = (
-        "_at",
         "_clock",
         "_due_ms",
+        "_forgotten",
+        "_gone",
         "_hub_peaks",
         "_hubs_at",
         "_interval_ms",
+        "_jobs",
         "_kept",
         "_metrics",
         "_near_ms",
+        "_node_at",
         "_on_interval",
         "_peak",
         "_sample_interval_s",
@@ -121,8 +133,15 @@ class Intervals:
         self._on_interval = on_interval
         self._sample_interval_s = sample_interval_s
         self._kept: deque[Interval] = deque(maxlen=keep_len)
-        self._at = Totals()
-        self._hubs_at: dict[str, _Mark] = {}
+        self._node_at = _Mark(metrics.node)
+        self._hubs_at: dict[Counters, _Mark] = {}
+        self._gone: list[Counters] | None = None
+        """What was let go of during the cut that is under way."""
+        self._forgotten = Totals()
+        """What was counted in hubs that were let go of before a cut could look at them."""
+        metrics.on_forget = self._forget
+        self._jobs: deque[Generator[None, None, object]] = deque()
+        """What is done in turns, one after another."""
         self._peak = 0
         self._hub_peaks: dict[str, int] = {}
         self._start_ms = clock.wall_ms()
@@ -154,58 +173,112 @@ class Intervals:
         self.cut()
 
     def cut(self) -> Interval:
-        """End the running interval now and begin the next."""
-        return self._cut(self._clock.wall_ms())
+        """End the running interval now, at once, and begin the next."""
+        while self._jobs:
+            at_once(self._jobs.popleft())
+        return at_once(self._cutting(self._clock.wall_ms()))
 
-    def _cut(self, end_ms: int) -> Interval:
-        metrics = self._metrics
-        at = metrics.total()
-        growth = self._growth()
-        metrics.retire_closed()
-        now = metrics.hub_gauges()
-        gauges = NodeGauges.sum_of(now)
+    def _soon(self, job: Generator[None, None, object]) -> None:
+        self._jobs.append(job)
+        if len(self._jobs) == 1:
+            self._clock.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        if not self._jobs:
+            return  # all was done at once meanwhile
+        is_done = True
+        try:
+            is_done = next(self._jobs[0], self) is self
+        finally:
+            if is_done:
+                self._jobs.popleft()
+            if self._jobs:
+                self._clock.call_soon(self._turn)
+
+    def _cutting(self, end_ms: int) -> Generator[None, None, Interval]:
+        start_ms, self._start_ms = self._start_ms, end_ms
+        growth: dict[str, Totals] = {}
+        total = yield from self._growing(growth)
+        peaks, self._hub_peaks = self._hub_peaks, {}
+        # A hub that has closed since holds nothing, but may have had sessions.
+        levels = {name: HubLevels(sessions_peak=peaks.get(name, 0)) for name in growth}
+        gauges = NodeGauges()
+        for hubs in self._metrics.gauges_in_slices():
+            gauges = gauges.plus(hubs)
+            self._level(hubs, peaks, levels)
+            yield
         interval = Interval(
-            start_ms=self._start_ms,
+            start_ms=start_ms,
             end_ms=end_ms,
-            total=at.since(self._at),
+            total=total,
             hubs=growth,
-            levels=self._levels(now, growth),
+            levels=levels,
             gauges=gauges,
             sessions_peak=max(self._peak, gauges.sessions),
         )
-        self._at = at
         self._peak = gauges.sessions
-        self._hub_peaks = {hub.hub: hub.sessions for hub in now if hub.sessions}
-        self._start_ms = end_ms
-        self._kept.append(_trimmed(interval))
+        self._kept.append((yield from _trimmed(interval)))
         if self._on_interval is not None:
-            self._on_interval(interval)
+            steps = self._on_interval(interval)
+            if isinstance(steps, Iterator):
+                for _ in steps:
+                    yield
         return interval
 
-    def _growth(self) -> dict[str, Totals]:
-        """What was counted in each hub since the last cut, where anything was."""
-        growth: dict[str, Totals] = {}
-        marks: dict[str, _Mark] = {}
-        for name, counters in self._metrics.hubs():
-            mark = self._hubs_at.get(name)
-            if mark is None or mark.counters is not counters:
-                mark = _Mark(counters)
-            since = mark.advance()
-            if since is not None:
-                growth[name] = since
-            marks[name] = mark
-        self._hubs_at = {name: marks[name] for name, _ in self._metrics.open_hubs}
-        return growth
+    def _growing(self, growth: dict[str, Totals]) -> Generator[None, None, Totals]:
+        """What was counted since the last cut: in each hub where anything was, and in all."""
+        metrics, marks = self._metrics, self._hubs_at
+        total, self._forgotten = self._forgotten, Totals()
+        node = self._node_at.advance()
+        if node is not None:
+            total.add(node)
+        closed = metrics.begin_retiring()
+        everything = [*closed.items(), *metrics.open_hubs]
+        self._gone = []
+        for start in range(0, len(everything), SLICE_LEN):
+            for index, (name, counters) in enumerate(everything[start : start + SLICE_LEN], start):
+                mark = self._mark(counters)
+                since = None if mark.is_gone else mark.advance()
+                if since is not None:
+                    total.add(since)
+                    # A hub may have closed, and one of that name have opened.
+                    growth[name] = since.plus(growth.get(name))
+                if index < len(closed):
+                    metrics.retire(name)
+                    del marks[counters]
+            yield
+        for counters in self._gone:
+            marks.pop(counters, None)
+        self._gone = None
+        return total
 
-    def _levels(self, now: Iterable[HubGauges], growth: Iterable[str]) -> dict[str, HubLevels]:
-        peaks = self._hub_peaks
-        # A hub that has closed since holds nothing, but may have had sessions.
-        levels = {name: HubLevels(sessions_peak=peaks.get(name, 0)) for name in growth}
-        for hub in now:
+    def _mark(self, counters: Counters) -> _Mark:
+        mark = self._hubs_at.get(counters)
+        if mark is None:
+            mark = self._hubs_at[counters] = _Mark(counters)
+        return mark
+
+    def _forget(self, counters: Counters) -> None:
+        """A hub's counters go before the next cut looks at them, or while one does."""
+        mark = self._mark(counters)
+        since = mark.advance()
+        if since is not None:
+            self._forgotten.add(since)
+        mark.is_gone = True
+        if self._gone is None:
+            del self._hubs_at[counters]
+        else:
+            self._gone.append(counters)
+
+    def _level(
+        self, hubs: Sequence[HubGauges], peaks: dict[str, int], levels: dict[str, HubLevels]
+    ) -> None:
+        for hub in hubs:
+            if hub.sessions:
+                self._hub_peaks[hub.hub] = hub.sessions
             if hub.channels or hub.sessions or hub.subscriptions or hub.hub in levels:
                 peak = max(peaks.get(hub.hub, 0), hub.sessions)
                 levels[hub.hub] = HubLevels(hub.channels, hub.sessions, hub.subscriptions, peak)
-        return levels
 
     def _schedule(self) -> None:
         now_ms = self._clock.wall_ms()
@@ -216,19 +289,25 @@ class Intervals:
     def _tick(self) -> None:
         due_ms, now_ms = self._due_ms, self._clock.wall_ms()
         self._schedule()
-        self._cut(due_ms if abs(now_ms - due_ms) <= self._near_ms else now_ms)
+        end_ms = due_ms if abs(now_ms - due_ms) <= self._near_ms else now_ms
+        self._soon(self._cutting(end_ms))
 
     def _sample(self) -> None:
         self._sampler = self._clock.call_later(self._sample_interval_s, self._sample)
+        self._soon(self._sampling())
+
+    def _sampling(self) -> Generator[None, None, None]:
         sessions, peaks = 0, self._hub_peaks
-        for hub in self._metrics.hub_gauges():
-            sessions += hub.sessions
-            if hub.sessions > peaks.get(hub.hub, 0):
-                peaks[hub.hub] = hub.sessions
+        for hubs in self._metrics.gauges_in_slices():
+            for hub in hubs:
+                sessions += hub.sessions
+                if hub.sessions > peaks.get(hub.hub, 0):
+                    peaks[hub.hub] = hub.sessions
+            yield
         self._peak = max(self._peak, sessions)
 
 
-def _trimmed(interval: Interval) -> Interval:
+def _trimmed(interval: Interval) -> Generator[None, None, Interval]:
     if len(interval.levels) <= _HUBS_KEPT_MAX:
         return interval
     hubs = interval.hubs
@@ -237,7 +316,11 @@ def _trimmed(interval: Interval) -> Interval:
         total = hubs.get(name)
         return (-total.messages_in - total.messages_out if total is not None else 0, name)
 
-    kept = heapq.nsmallest(_HUBS_KEPT_MAX, interval.levels, key=rank)
+    kept: list[str] = []
+    names = iter(interval.levels)
+    while some := list(islice(names, SLICE_LEN)):
+        kept = heapq.nsmallest(_HUBS_KEPT_MAX, kept + some, key=rank)
+        yield
     return msgspec.structs.replace(
         interval,
         hubs={name: hubs[name] for name in kept if name in hubs},

@@ -5,7 +5,8 @@ addition. Sums over the node are made when someone looks (`Metrics.total`). `int
 into five-minute pieces, `prometheus.py` shows them to a scraper. Everything here runs on the event loop.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -19,13 +20,17 @@ from arauto.telemetry.counters import (
 )
 
 __all__ = [
+    "SLICE_LEN",
     "HubGauges",
     "Metrics",
     "NodeGauges",
+    "Sums",
     "TimingTotals",
     "Totals",
 ]
 
+#: Hubs looked at in one turn of the event loop, by whoever looks at all of them.
+SLICE_LEN = 100
 #: Hubs closed since the last interval that are still remembered by name.
 _CLOSED_MAX = 10_000
 
@@ -96,6 +101,15 @@ class Totals(msgspec.Struct, rename="camel", omit_defaults=True):
             self.document_time.add(counters.document_time, sign)
 
     @classmethod
+    def of_row(cls, row: Sequence[int]) -> "Totals":
+        """Plain counters alone, as `read_counters` has read them."""
+        totals = cls()
+        for name, value in zip(COUNTER_FIELDS, row, strict=True):
+            if value:
+                setattr(totals, name, value)
+        return totals
+
+    @classmethod
     def of(cls, counters: "Counters | Totals") -> "Totals":
         totals = cls()
         totals.add(counters)
@@ -107,6 +121,14 @@ class Totals(msgspec.Struct, rename="camel", omit_defaults=True):
         if earlier is not None:
             growth.add(earlier, sign=-1)
         return growth
+
+    def plus(self, other: "Totals | None") -> "Totals":
+        """This and another; itself if there is none."""
+        if other is None:
+            return self
+        both = Totals.of(self)
+        both.add(other)
+        return both
 
     @classmethod
     def sum_of(cls, all_counters: "Iterable[Counters | Totals]") -> "Totals":
@@ -152,13 +174,37 @@ class NodeGauges(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def sum_of(cls, all_hubs: Iterable[HubGauges]) -> "NodeGauges":
-        hubs = channels = sessions = subscriptions = 0
-        for hub in all_hubs:
+        return cls().plus(all_hubs)
+
+    def plus(self, more_hubs: Iterable[HubGauges]) -> "NodeGauges":
+        """With so many hubs more."""
+        hubs, channels = self.hubs, self.channels
+        sessions, subscriptions = self.sessions, self.subscriptions
+        for hub in more_hubs:
             hubs += 1
             channels += hub.channels
             sessions += hub.sessions
             subscriptions += hub.subscriptions
-        return cls(hubs, channels, sessions, subscriptions)
+        return NodeGauges(hubs, channels, sessions, subscriptions)
+
+
+class Sums:
+    """The node's counters, each hub's read once, though not all in the same turn. Between two of these
+    nothing goes down, and what is counted meanwhile is in the one or in the next."""
+
+    __slots__ = ("closed", "node", "open_hubs", "rows", "total")
+
+    def __init__(
+        self, node: Totals, open_hubs: dict[str, Counters], closed: list[tuple[str, Counters]]
+    ) -> None:
+        self.node = node
+        """What belongs to no hub."""
+        self.open_hubs = open_hubs
+        self.closed = closed
+        """Hubs that have closed of late."""
+        self.rows: dict[Counters, tuple[int, ...]] = {}
+        """What was read of each of them."""
+        self.total = Totals()
 
 
 class Metrics:
@@ -168,7 +214,17 @@ class Metrics:
     counts of a closed hub stay in the node's total, and in its own interval until that ends.
     """
 
-    __slots__ = ("_closed", "_closed_max", "_hubs", "_read_gauges", "_retired", "node", "sampler")
+    __slots__ = (
+        "_closed",
+        "_closed_max",
+        "_hubs",
+        "_read_gauges",
+        "_retired",
+        "_retiring",
+        "node",
+        "on_forget",
+        "sampler",
+    )
 
     def __init__(self, *, closed_max: int = _CLOSED_MAX) -> None:
         self.node = Counters()
@@ -177,7 +233,11 @@ class Metrics:
         """Which publications are timed."""
         self._hubs: dict[str, Counters] = {}
         self._closed: dict[str, Counters] = {}
+        self._retiring: dict[str, Counters] = {}
+        """Those of `_closed` that are about to be let go of."""
         self._closed_max = closed_max
+        self.on_forget: Callable[[Counters], object] | None = None
+        """Told of a hub's counters that are let go of at once, when too many hubs have closed."""
         self._retired = Totals()
         self._read_gauges: Callable[[], Iterable[HubGauges]] = tuple
 
@@ -197,17 +257,31 @@ class Metrics:
         if len(self._closed) < self._closed_max:
             self._closed[name] = counters
         else:
+            if self.on_forget is not None:
+                self.on_forget(counters)
             self._retired.add(counters)
 
     def retire_closed(self) -> None:
-        """Let go of the names of closed hubs; their counts stay in the total. Called per interval."""
-        for counters in self._closed.values():
-            self._retired.add(counters)
-        self._closed.clear()
+        """Let go of the names of closed hubs; their counts stay in the total."""
+        for name in self.begin_retiring():
+            self.retire(name)
+
+    def begin_retiring(self) -> dict[str, Counters]:
+        """The hubs that have closed until now, each to be given to `retire`; called per interval."""
+        for name in self._retiring.keys() & self._closed.keys():
+            self.retire(name)
+        self._retiring |= self._closed
+        self._closed = {}
+        return dict(self._retiring)
+
+    def retire(self, name: str) -> None:
+        """Let go of the name of a closed hub; its counts stay in the total."""
+        self._retired.add(self._retiring.pop(name))
 
     def hubs(self) -> Iterator[tuple[str, Counters]]:
         """Every open hub, and those closed in this interval."""
         yield from self._hubs.items()
+        yield from self._retiring.items()
         yield from self._closed.items()
 
     @property
@@ -217,15 +291,50 @@ class Metrics:
     def total(self) -> Totals:
         """The whole node since it started."""
         return Totals.sum_of(
-            [self._retired, self.node, *self._hubs.values(), *self._closed.values()]
+            [
+                self._retired,
+                self.node,
+                *self._hubs.values(),
+                *self._retiring.values(),
+                *self._closed.values(),
+            ]
         )
 
+    def adding_up(self) -> Generator[None, None, Sums]:
+        """The same in steps of `SLICE_LEN` hubs."""
+        # All there is now, so that what is closed or let go of meanwhile is neither missing nor there twice.
+        closed = [*self._retiring.items(), *self._closed.items()]
+        sums = Sums(Totals.of(self.node), dict(self._hubs), closed)
+        everything = [*self._hubs.values(), *(counters for _, counters in closed)]
+        sums.total = Totals.sum_of([self._retired, sums.node])
+        for start in range(0, len(everything), SLICE_LEN):
+            yield
+            some = everything[start : start + SLICE_LEN]
+            sums.total.add(Totals.sum_of(some))
+            sums.rows.update(zip(some, map(read_counters, some), strict=True))
+        return sums
+
     def set_gauges(self, read: Callable[[], Iterable[HubGauges]]) -> None:
-        """Say how to count what exists right now, hub by hub. Called when someone looks."""
+        """Say how to count what exists right now, hub by hub. Called when someone looks, who may take the
+        hubs one by one over several turns: `read` decides at once which they are."""
         self._read_gauges = read
+
+    def gauges_in_slices(self) -> Iterator[list[HubGauges]]:
+        """What exists, `SLICE_LEN` hubs at a time; may be taken over several turns."""
+        hubs = iter(self._read_gauges())
+        while found := list(islice(hubs, SLICE_LEN)):
+            yield found
 
     def hub_gauges(self) -> list[HubGauges]:
         return list(self._read_gauges())
+
+    def adding_up_gauges(self) -> Generator[None, None, NodeGauges]:
+        """`gauges`, in steps."""
+        gauges = NodeGauges()
+        for hubs in self.gauges_in_slices():
+            gauges = gauges.plus(hubs)
+            yield
+        return gauges
 
     def gauges(self) -> NodeGauges:
         return NodeGauges.sum_of(self._read_gauges())

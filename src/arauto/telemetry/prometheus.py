@@ -4,9 +4,15 @@ Two families per counter: `arauto_…_total` for the whole node, and `arauto_hub
 bounded number of hubs, all others together being `hub="_other"` (no hub can be called that). A tenant who
 makes a thousand hubs thus adds nothing to the monitoring system. What a hub did while it was counted in
 `_other` stays there when it gets a series of its own, so that no series goes down while it lives.
+
+There may be ten thousand hubs: they are read in turns of the event loop, before the families are made of
+what was read. Each hub is read once, for its own series and for the sums, so that these add up.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import asyncio
+import heapq
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from operator import attrgetter
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -21,8 +27,9 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector
 
 from arauto.errors import Code
-from arauto.telemetry.counters import TIMING_BOUNDS_NS, Counters
-from arauto.telemetry.metrics import HubGauges, Metrics, TimingTotals, Totals
+from arauto.tasks import at_once, in_turns
+from arauto.telemetry.counters import COUNTER_FIELDS, TIMING_BOUNDS_NS, Counters, read_counters
+from arauto.telemetry.metrics import SLICE_LEN, HubGauges, Metrics, Sums, TimingTotals, Totals
 
 __all__ = ["OTHER_HUBS", "MetricsCollector", "PrometheusExporter", "ValueCollector"]
 
@@ -95,12 +102,28 @@ class _Series:
 
     __slots__ = ("base", "counters")
 
-    def __init__(self, counters: Counters, *, was_in_other: bool) -> None:
+    def __init__(self, counters: Counters, base: Totals) -> None:
         self.counters = counters
-        self.base = Totals.of(counters) if was_in_other else Totals()
+        self.base = base
 
-    def growth(self) -> Totals:
-        return Totals.of(self.counters).since(self.base)
+    def growth(self, sums: Sums) -> Totals:
+        row = sums.rows.get(self.counters)
+        # Whoever was let go of is in the sums as it was then, and counts no more.
+        return Totals.of_row(row or read_counters(self.counters)).since(self.base)
+
+
+class _Seen:
+    """What one scrape shows."""
+
+    __slots__ = ("gauges", "hub_count", "shown", "sums")
+
+    def __init__(self, sums: Sums) -> None:
+        self.sums = sums
+        self.hub_count = 0
+        self.gauges = [0] * len(_HUB_GAUGES)
+        """Over all hubs."""
+        self.shown: list[HubGauges] = []
+        """Of those that have a series."""
 
 
 class MetricsCollector(Collector):
@@ -122,47 +145,76 @@ class MetricsCollector(Collector):
         self._series: dict[str, _Series] = {}
         self._gone = Totals()  # what series showed that have ended
         self._activity: dict[str, int] = {}
+        self._seen: _Seen | None = None
 
     def describe(self) -> Iterable[Metric]:
         # Nothing to say before the first scrape; also keeps registration from running collect().
         return ()
 
-    def collect(self) -> Iterator[Metric]:
-        yield InfoMetricFamily("arauto_node", "The node", value=self._info)
-        total = self._metrics.total()
-        yield from _node_counters(total)
-        yield from _timings(total)
-        self._choose()
-        yield from self._hub_counters(total)
-        yield from self._gauges()
+    def reading(self) -> Generator[None, None, None]:
+        """Read what the next `collect` shows, in steps of `SLICE_LEN` hubs."""
+        sums = yield from self._metrics.adding_up()
+        yield from self._choosing(sums)
+        seen = _Seen(sums)
+        for hubs in self._metrics.gauges_in_slices():
+            seen.hub_count += len(hubs)
+            columns = zip(*map(_read_gauges, hubs), strict=True)
+            seen.gauges = [t + sum(c) for t, c in zip(seen.gauges, columns, strict=True)]
+            seen.shown += [hub for hub in hubs if hub.hub in self._series]
+            yield
+        self._seen = seen
 
-    def _choose(self) -> None:
+    def collect(self) -> Iterator[Metric]:
+        if self._seen is None:
+            at_once(self.reading())
+        seen, self._seen = self._seen, None
+        assert seen is not None
+        yield InfoMetricFamily("arauto_node", "The node", value=self._info)
+        yield from _node_counters(seen.sums.total)
+        yield from _timings(seen.sums.total)
+        yield from self._hub_counters(seen.sums)
+        yield from _gauges(seen)
+
+    def _choosing(self, sums: Sums) -> Generator[None, None, None]:
         """Decide which hubs have a series, by what they did since the last scrape."""
         before = self._activity
-        self._activity = {name: _activity(counters) for name, counters in self._metrics.hubs()}
-        open_hubs = dict(self._metrics.open_hubs)
-        for name, series in list(self._series.items()):
-            if open_hubs.get(name) is not series.counters:
-                self._end(name)
+        now: dict[str, int] = {}
+        open_hubs = sums.open_hubs
 
         def rank(name: str) -> tuple[int, bool, str]:
-            recent = self._activity[name] - before.get(name, 0)
+            recent = now[name] - before.get(name, 0)
             shown = name in self._series
             return (-recent * (_TAKEOVER_FACTOR if shown else 1), not shown, name)
 
-        chosen = sorted(open_hubs, key=rank)[: self._hubs_max]
+        for name, series in list(self._series.items()):
+            if open_hubs.get(name) is not series.counters:
+                self._end(name, sums)
+        for start in range(0, len(sums.closed), SLICE_LEN):
+            for name, counters in sums.closed[start : start + SLICE_LEN]:
+                now[name] = _activity(sums.rows[counters])
+            yield
+        chosen: list[str] = []
+        names = iter(open_hubs)
+        while some := list(islice(names, SLICE_LEN)):
+            for name in some:
+                now[name] = _activity(sums.rows[open_hubs[name]])
+            chosen = heapq.nsmallest(self._hubs_max, chosen + some, key=rank)
+            yield
         for name in sorted(set(self._series).difference(chosen)):
-            self._end(name)
+            self._end(name, sums)
         for name in chosen:
             if name not in self._series:
-                self._series[name] = _Series(open_hubs[name], was_in_other=name in before)
+                counters = open_hubs[name]
+                base = Totals.of_row(sums.rows[counters]) if name in before else Totals()
+                self._series[name] = _Series(counters, base)
+        self._activity = now
 
-    def _end(self, name: str) -> None:
-        self._gone.add(self._series.pop(name).growth())
+    def _end(self, name: str, sums: Sums) -> None:
+        self._gone.add(self._series.pop(name).growth(sums))
 
-    def _hub_counters(self, total: Totals) -> Iterator[Metric]:
-        growth = {name: series.growth() for name, series in sorted(self._series.items())}
-        other = total.since(Totals.of(self._metrics.node))
+    def _hub_counters(self, sums: Sums) -> Iterator[Metric]:
+        growth = {name: series.growth(sums) for name, series in sorted(self._series.items())}
+        other = sums.total.since(sums.node)
         other.add(self._gone, sign=-1)
         for shown in growth.values():
             other.add(shown, sign=-1)
@@ -173,17 +225,13 @@ class MetricsCollector(Collector):
                 family.add_metric([hub], _value(totals, field))
             yield family
 
-    def _gauges(self) -> Iterator[Metric]:
-        hubs = self._metrics.hub_gauges()
-        yield GaugeMetricFamily("arauto_hubs", "Hubs open now", value=len(hubs))
-        # There may be ten thousand hubs, so each is looked at once, and by name only those that are shown.
-        totals = [sum(column) for column in zip(*map(_read_gauges, hubs), strict=True)]
-        totals = totals or [0] * len(_HUB_GAUGES)
-        for (field, text), total in zip(_HUB_GAUGES, totals, strict=True):
-            yield GaugeMetricFamily(f"arauto_{field}", text, value=total)
-        shown = [hub for hub in hubs if hub.hub in self._series]
-        for (field, text), total in zip(_HUB_GAUGES, totals, strict=True):
-            yield _hub_gauge(field, text, total, shown)
+
+def _gauges(seen: _Seen) -> Iterator[Metric]:
+    yield GaugeMetricFamily("arauto_hubs", "Hubs open now", value=seen.hub_count)
+    for (field, text), total in zip(_HUB_GAUGES, seen.gauges, strict=True):
+        yield GaugeMetricFamily(f"arauto_{field}", text, value=total)
+    for (field, text), total in zip(_HUB_GAUGES, seen.gauges, strict=True):
+        yield _hub_gauge(field, text, total, seen.shown)
 
 
 def _hub_gauge(field: str, text: str, total: int, shown: Sequence[HubGauges]) -> Metric:
@@ -197,8 +245,11 @@ def _hub_gauge(field: str, text: str, total: int, shown: Sequence[HubGauges]) ->
     return family
 
 
-def _activity(counters: Counters) -> int:
-    return counters.messages_in + counters.messages_out + counters.publishes
+_ACTIVITY = [COUNTER_FIELDS.index(name) for name in ("messages_in", "messages_out", "publishes")]
+
+
+def _activity(row: Sequence[int]) -> int:
+    return sum(row[at] for at in _ACTIVITY)
 
 
 def _value(totals: Totals, field: str) -> float:
@@ -251,10 +302,16 @@ class ValueCollector(Collector):
 
     Args:
         values: (name without prefix, help, how to read it).
+        gauges: the same, of what goes down too.
     """
 
-    def __init__(self, values: Iterable[tuple[str, str, Callable[[], int]]]) -> None:
+    def __init__(
+        self,
+        values: Iterable[tuple[str, str, Callable[[], int]]],
+        gauges: Iterable[tuple[str, str, Callable[[], int]]] = (),
+    ) -> None:
         self._values = tuple(values)
+        self._gauges = tuple(gauges)
 
     def describe(self) -> Iterable[Metric]:
         return ()
@@ -262,6 +319,8 @@ class ValueCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         for name, text, read in self._values:
             yield CounterMetricFamily(f"arauto_{name}", text, value=read())
+        for name, text, read in self._gauges:
+            yield GaugeMetricFamily(f"arauto_{name}", text, value=read())
 
 
 class PrometheusExporter:
@@ -284,6 +343,8 @@ class PrometheusExporter:
     ) -> None:
         # A registry of its own: two nodes in one process, as in tests, must not share one.
         self._registry = CollectorRegistry()
+        self._collector = collector
+        self._scraping = asyncio.Lock()
         self._registry.register(collector)
         for more in extra:
             self._registry.register(more)
@@ -297,4 +358,11 @@ class PrometheusExporter:
                 make(registry=self._registry)
 
     def render(self) -> bytes:
+        """All of it at once."""
         return generate_latest(self._registry)
+
+    async def rendered(self) -> bytes:
+        """The same, without holding up anybody; scrapes come one after another."""
+        async with self._scraping:
+            await in_turns(self._collector.reading())
+            return generate_latest(self._registry)

@@ -123,6 +123,11 @@ class FakeClock:
         """
         return self._drain_soon(0)
 
+    def run_turn(self) -> None:
+        """Run the `call_soon` callbacks that are there, as one turn of the loop does: those they add wait."""
+        for _ in range(len(self._soon)):
+            self._soon.popleft()()
+
     def jump_wall(self, ms: int) -> None:
         """Move the wall clock alone, in either direction, as a time server's correction would."""
         self._wall_offset_ms += ms

@@ -11,9 +11,11 @@ from picows import WSMsgType
 
 from arauto.clock import SystemClock
 from arauto.codec.websocket import frame
-from arauto.gateways.framing import FramedConnection, take_over
+from arauto.gateways.buffers import ReadBuffers
+from arauto.gateways.framing import FramedConnection
 from arauto.gateways.guard import Admission, HttpLimits, Upgrade
 from arauto.gateways.port import Port
+from arauto.gateways.reader import take_over
 from arauto.limits import FRAGMENTS_LEN_MAX
 
 __all__ = ["main", "serve_echo"]
@@ -31,6 +33,7 @@ class _Echo(FramedConnection):
 async def serve_echo(port: int) -> Port:
     """Start echoing; returns the open port."""
     clock = SystemClock()
+    buffers = ReadBuffers()
 
     def upgrade(request: Upgrade) -> None:
         take_over(
@@ -43,6 +46,7 @@ async def serve_echo(port: int) -> Port:
                 fragments_max=FRAGMENTS_LEN_MAX,
                 leave=request.leave,
             ),
+            buffers,
             read_buffer_bytes=65_536,
             message_bytes_max=_MESSAGE_BYTES_MAX,
         )

@@ -117,7 +117,7 @@ class ScriptedResolver:
         self.answers = list(answers)
         self.asked: list[tuple[str, int]] = []
 
-    async def resolve(self, host: str, port: int) -> list[IpAddress]:
+    async def resolve(self, hub: str, host: str, port: int) -> list[IpAddress]:
         self.asked.append((host, port))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, OSError):

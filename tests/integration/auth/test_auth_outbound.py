@@ -23,8 +23,8 @@ from arauto.session.auth.outbound import (
     RESPONSE_BYTES_MAX,
     OutboundClient,
     OutboundError,
-    Resolver,
 )
+from arauto.session.auth.resolver import Resolver
 from tests.integration.auth.auth_servers import (
     Answer,
     ScriptedResolver,

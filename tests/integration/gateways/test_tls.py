@@ -1,5 +1,6 @@
 """TLS on the client port: WebSocket, SSE and HTTP alike."""
 
+import asyncio
 import datetime
 import ipaddress
 import ssl
@@ -82,6 +83,49 @@ async def test_messages_flow_over_wss_also_when_they_are_many_and_large(
     ack = await wire.ask(PublishRequest(id=2, items=published), Ack)
     assert all(result.error is None for result in ack.results)
     assert await wire.messages(20) == payloads
+
+
+async def test_read_buffers_are_had_small_again_over_wss_too(
+    start_node: StartNode, certificate: tuple[Path, Path]
+) -> None:
+    cert_file, key_file = certificate
+    tls = {"certFile": str(cert_file), "keyFile": str(key_file)}
+    ws = {"readBuffersBytesMax": 200_000}
+    node = await start_node(connection={"port": 0, "tls": tls, "ws": ws})
+    wires = []
+    for _ in range(5):
+        _, wire = await ws_connect(
+            lambda: Wire(ProtoCodec()),
+            f"wss://127.0.0.1:{node.port}/v1/ws?hub=shop",
+            ssl_context=ssl.create_default_context(cafile=str(cert_file)),
+            extra_headers=[("Sec-WebSocket-Protocol", "arauto.v1.proto")],
+        )
+        assert isinstance(wire, Wire)
+        wires.append(wire)
+    items = (PublishItem(channel="big", payload=b"x" * 50_000),)
+    for id in range(1, 4):
+        for wire in wires:
+            await wire.ask(PublishRequest(id=id, items=items), Ack)
+    buffers = node.node.websocket.buffers
+    assert buffers.shrunk >= 10
+    assert buffers.cut_off == 0
+
+
+async def test_whoever_begins_a_handshake_and_stops_has_as_long_as_for_a_request(
+    start_node: StartNode, certificate: tuple[Path, Path]
+) -> None:
+    """It was a minute, and no limit of connections counted it."""
+    cert_file, key_file = certificate
+    tls = {"certFile": str(cert_file), "keyFile": str(key_file)}
+    node = await start_node(
+        connection={"port": 0, "tls": tls, "http": {"requestTimeoutS": 0.2}},
+    )
+    silent, writing = [await asyncio.open_connection("127.0.0.1", node.port) for _ in range(2)]
+    writing[1].write(b"\x16\x03\x01\x02\x00\x01\x00\x01")
+    async with asyncio.timeout(20):
+        for reader, writer in (silent, writing):
+            assert await reader.read() == b""
+            writer.close()
 
 
 async def test_https_answers_and_plain_http_does_not(

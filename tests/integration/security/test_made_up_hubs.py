@@ -1,6 +1,7 @@
 """Strangers who make hub names up keep nobody out, and who only asks makes no hub (T28)."""
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable
 
@@ -91,6 +92,44 @@ async def stream_with_a_bad_token(node: RunningNode, hub: str) -> int:
         return int((await client.get(url)).json()["code"])
 
 
+async def stream_code(node: RunningNode, hub: str, *channels: str, token: str = "") -> int:
+    params: list[tuple[str, str | int | float | bool | None]]
+    params = [("hub", hub), ("token", token), *(("channel", name) for name in channels)]
+    async with (
+        httpx.AsyncClient(timeout=10) as client,
+        client.stream("GET", f"{node.http_url}/v1/sse", params=params) as answer,
+    ):
+        # Whoever is let in reads for ever.
+        return 0 if answer.status_code == 200 else int(json.loads(await answer.aread())["code"])
+
+
+async def stream_of_impossible_names(node: RunningNode, hub: str) -> int:
+    return await stream_code(node, hub, "a b", "x" * 300)
+
+
+async def stream_of_impossible_names_with_a_token(node: RunningNode, hub: str) -> int:
+    return await stream_code(node, hub, "a b", token=token(hub))
+
+
+async def stream_that_may_read_nothing(node: RunningNode, hub: str) -> int:
+    return await stream_code(node, hub, "news", "weather:*", "a b")
+
+
+async def publication_to_an_impossible_name(node: RunningNode, hub: str) -> int:
+    async with httpx.AsyncClient(timeout=10) as client:
+        url = f"{node.http_url}/v1/publish?hub={hub}"
+        answer = await client.post(url, json={"messages": [{"channel": "a b", "text": "x"}]})
+        return int(answer.json()["results"][0]["error"]["code"])
+
+
+async def administrators_publication_to_an_impossible_name(node: RunningNode, hub: str) -> int:
+    url = f"http://127.0.0.1:{node.node.admin_port.port}/v1/hubs/{hub}/publish"
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    async with httpx.AsyncClient(headers=bearer) as admin:
+        answer = await admin.post(url, json={"messages": [{"channel": "a b", "text": "x"}]})
+        return int(answer.json()["results"][0]["error"]["code"])
+
+
 async def connection_with_a_bad_token(node: RunningNode, hub: str) -> int:
     wire = await connect(node.url, hub=hub, token=token("another"))
     return (await wire.next(ErrorEvent)).code
@@ -128,6 +167,11 @@ async def question_of_an_administrator(node: RunningNode, hub: str) -> int:
     [
         (refused_publication, Code.PUBLISH_DENIED),
         (publication_with_a_bad_token, Code.TOKEN_INVALID),
+        (stream_of_impossible_names, Code.BAD_CHANNEL_NAME),
+        (stream_of_impossible_names_with_a_token, Code.BAD_CHANNEL_NAME),
+        (stream_that_may_read_nothing, Code.SUBSCRIBE_DENIED),
+        (publication_to_an_impossible_name, Code.BAD_CHANNEL_NAME),
+        (administrators_publication_to_an_impossible_name, Code.BAD_CHANNEL_NAME),
         (stream_with_a_bad_token, Code.TOKEN_INVALID),
         (connection_with_a_bad_token, Code.TOKEN_INVALID),
         (page_of_another_origin, Code.ORIGIN_DENIED),

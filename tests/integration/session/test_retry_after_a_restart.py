@@ -54,3 +54,18 @@ async def test_a_key_whose_time_is_over_is_not_brought_back(
     back = await connect(second.url)
     after = await back.ask(request(1), Ack)
     assert not any(result.duplicate for result in after.results)
+
+
+async def test_keys_of_stored_messages_hold_where_nothing_is_stored_any_more(
+    tmp_path: Path, start_node: StartNode
+) -> None:
+    first = await start_node(**stored(tmp_path))
+    wire = await connect(first.url)
+    before = await wire.ask(request(1), Ack)
+    await first.node.stop()
+
+    second = await start_node(**stored(tmp_path, store="never"))
+    back = await connect(second.url)
+    after = await back.ask(request(1), Ack)
+    assert all(result.duplicate for result in after.results)
+    assert [r.serial for r in after.results] == [r.serial for r in before.results]

@@ -96,6 +96,8 @@ async def start(start_node: StartNode, policy: SlowPolicy) -> RunningNode:
         hub={
             # Its publisher sends more in a second than a session may.
             "defaults": {"defaultPublic": True, "quotas": {"sessionMessagesPerS": 0}},
+            # Nobody authenticates here, and a stranger's hub would remember less.
+            "strangers": {"liveHistoryBytesMax": 0, "backlogsBytesMax": 0},
             "defaultRules": {
                 "clientPublish": True,
                 "liveHistoryLen": COUNT,

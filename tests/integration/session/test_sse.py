@@ -1,11 +1,13 @@
 """Server-sent events through a real node: several channels, recovery, limits and slow readers."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import jwt
 import msgspec
 import pytest
 
@@ -174,6 +176,25 @@ async def test_a_refused_channel_is_told_and_the_others_go_on(node: RunningNode)
         await say(wire, "news", "x")
         assert await stream.texts(1) == ["x"]
     await wire.close()
+
+
+async def test_a_token_that_may_read_none_of_the_channels_is_refused(start_node: StartNode) -> None:
+    secret = "a-shared-key-of-at-least-32-bytes!!"
+    defaults = {"defaultPublic": False, "jwt": {"algorithm": "HS256", "secret": secret}}
+    node = await start_node(hub={"defaults": defaults})
+    grants = {"channels": [{"channel": "stock:*", "subscribe": True}]}
+    claims = {"sub": "ana", "aud": "shop", "exp": int(time.time()) + 600, "grants": grants}
+    token = jwt.encode(claims, secret, algorithm="HS256")
+    async with httpx.AsyncClient(timeout=_TIMEOUT_S) as client:
+        params = {"hub": "shop", "channel": ["till:1", "till:*"], "token": token}
+        answer = await client.get(f"{node.http_url}/v1/sse", params=params)
+    assert (answer.status_code, answer.json()["code"]) == (403, Code.SUBSCRIBE_DENIED)
+    await sessions_left(node, 0)
+    async with streaming(node, "till:1", "stock:1", token=token) as stream:
+        await stream.next("subscribe")  # the user's own channel
+        results = (await stream.next("subscribe"))["results"]
+        codes = [result.get("error", {}).get("code", 0) for result in results]
+    assert codes == [Code.SUBSCRIBE_DENIED, 0]
 
 
 async def test_a_reader_that_leaves_frees_its_session(node: RunningNode) -> None:

@@ -144,7 +144,7 @@ class FixedResolver:
         self.asked: list[str] = []
 
     async def resolve(
-        self, host: str, port: int
+        self, hub: str, host: str, port: int
     ) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
         self.asked.append(host)
         return self.addresses

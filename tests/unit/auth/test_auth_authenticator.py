@@ -156,7 +156,7 @@ async def test_where_nobody_can_be_asked_nobody_gets_in(kit: Kit) -> None:
 def _table() -> dict[str, list[Code]]:
     """What the page says: kind of credentials → the answer for each way that hubs are set up."""
     page = Path(__file__).parents[3] / "docs" / "topics" / "authentication.md"
-    part = page.read_text().partition("### Which number")[2].partition("\n## ")[0]
+    part = page.read_text().partition("### Which number")[2].partition("\n##")[0]
     rows = [line.strip("|").split("|") for line in part.splitlines() if line.startswith("| ")][1:]
     return {
         what.strip(): [Code(int(cell.split(",")[0])) for cell in cells] for what, *cells in rows

@@ -208,3 +208,24 @@ def test_a_broken_weak_or_ambiguous_set_is_refused_whole(name: str) -> None:
     with pytest.raises(ArautoError) as caught:
         keys_from_jwks(BAD_SETS[name], secrets_allowed=True)
     assert (caught.value.code, caught.value.field) == (Code.BAD_FIELD, "jwks")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            JwtSettings(algorithm="HS265", secret=SECRET),
+            "must be one of HS256, RS256, EdDSA; did you mean HS256?",
+        ),
+        (
+            JwtSettings(algorithm="eddsa", public_key=pem(RSA_KEY)),
+            "must be one of HS256, RS256, EdDSA; did you mean EdDSA?",
+        ),
+        (JwtSettings(algorithm="x", secret=SECRET), "must be one of HS256, RS256, EdDSA"),
+        (JwtSettings(algorithm="RS256", secret=SECRET), "a secret goes with HS256"),
+    ],
+)
+def test_a_mistyped_algorithm_is_told_which_there_are(settings: JwtSettings, message: str) -> None:
+    with pytest.raises(ArautoError) as caught:
+        check_jwt_settings(settings)
+    assert (caught.value.field, caught.value.message) == ("jwt.algorithm", message)

@@ -115,6 +115,22 @@ def test_the_table_of_grants_is_true(
     assert [name for name in not_covered if grants.may_subscribe(name)] == []
 
 
+def test_every_reason_in_the_log_has_its_line() -> None:
+    """Each word that the code gives as a reason, with what its placeholders may hold."""
+    holds = {
+        "{what}": ("header", "claims"),
+        "{name}": ("exp", "iat", "nbf"),
+        "{error.field.partition('[')[0]}": ("user", "channels", "rpcs", "extra"),
+    }
+    given: set[str] = set()
+    for file in (Path(__file__).parents[3] / "src/arauto/session/auth").glob("*.py"):
+        for reason in re.findall(r'TokenError\(f?"([^"]+)"', file.read_text()):
+            [(mark, words)] = [(m, w) for m, w in holds.items() if m in reason] or [("", ("",))]
+            given |= {reason.replace(mark, word) if mark else reason for word in words}
+    shown = [name for row in _rows("reason") for name in re.findall(r"`([^`]+)`", row[0])]
+    assert sorted(shown) == sorted(given)
+
+
 def test_the_jwt_settings_shown_have_the_names_of_the_settings() -> None:
     shown = [json.loads(row[0].strip("`")) for row in _rows("settings")]
     assert len(shown) == 5

@@ -269,6 +269,22 @@ def test_an_event_that_does_not_exist_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("subscirbe", "; did you mean subscribe?"),
+        ("Subscribe", "; did you mean subscribe?"),
+        ("documentGet", "; did you mean document_get?"),
+        ("hunter2", ""),
+        ("subscirbe" * 100_000, ""),
+    ],
+)
+def test_a_mistyped_event_is_answered_with_the_one_that_was_meant(name: str, hint: str) -> None:
+    error = refusal(json.dumps({"event": name}).encode())
+    assert (error.code, error.field) == (Code.UNKNOWN_EVENT, "event")
+    assert error.message == "must be one of the event names" + hint
+
+
+@pytest.mark.parametrize(
     "name",
     [
         *("session_info", "session_restored", "ack", "join", "leave", "error", "gap"),

@@ -402,6 +402,19 @@ CASES: list[tuple[str, str, list[str]]] = [
         ],
     ),
     (
+        "a quota of strangers smaller than a message",
+        """
+        hub:
+          strangers:
+            backlogsBytesMax: 1024
+            retainedBytesMax: 0
+        """,
+        [
+            "3:23: hub.strangers.backlogsBytesMax: must hold one message of "
+            "hub.defaults.quotas.messageBytesMax (65536), or be 0 for no lower quota"
+        ],
+    ),
+    (
         "more idle connections than connections",
         """
         sql:

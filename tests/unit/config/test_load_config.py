@@ -7,11 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arauto.bounds import hub_limits
 from arauto.config.base import Section, public_view, secret_values
 from arauto.config.load import examine, find_file, load
 from arauto.config.problems import nearest
+from arauto.config.realtime import LimitsConfig
 from arauto.config.schema import Config
 from arauto.config.source import parse_yaml
+from arauto.hub.environment import HubLimits
 from arauto.model import SlowPolicy
 
 SECRET = "qX7vR2mK9pL4wT8zB3nH6jF1sD5gC0yA"
@@ -245,3 +248,9 @@ def test_a_home_directory_that_nobody_has_is_refused() -> None:
     assert [str(problem) for problem in report.problems] == [
         "ARAUTO_STORAGE__DATA_DIR: storage.dataDir: ~no.such.user is nobody's home directory here"
     ]
+
+
+def test_what_may_be_replayed_is_set_for_every_channel_of_the_node() -> None:
+    config = Config(limits=LimitsConfig(replay_bytes_max=1_000))
+    assert hub_limits(config).replay_bytes_max == 1_000
+    assert hub_limits(Config()).replay_bytes_max == HubLimits().replay_bytes_max

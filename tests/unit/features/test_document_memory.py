@@ -47,7 +47,9 @@ class Case:
         """Set a member to a text of that length; return the error's code, 0 if it is done."""
         outcome: list[ArautoError | None] = []
         operation = Operation(op="add", path=path, value="x" * size_bytes)
-        channel.change([operation], -1, NOBODY, lambda version, error: outcome.append(error))
+        channel.change(
+            [operation], -1, NOBODY, lambda version, error, visited: outcome.append(error)
+        )
         await self.world.settle()
         [error] = outcome
         return int(error.code) if error is not None else 0

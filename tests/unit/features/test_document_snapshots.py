@@ -86,7 +86,7 @@ class Case:
         operation = Operation(op="add", path=path, value=f"{self.text}{self.version}")
         self.channel.change([operation], -1, NOBODY, self._through)
 
-    def _through(self, version: int, error: ArautoError | None) -> None:
+    def _through(self, version: int, error: ArautoError | None, visited_nodes: int) -> None:
         self.version = version
         if error is not None:
             self.errors.append(error)

@@ -85,7 +85,7 @@ def test_good_requests_are_answered_however_they_are_cut(how: int) -> None:
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n201\r\n" + b"x" * 513, 413),
         (b"GET / HTTP/1.1\r\nCookie: " + b"c" * LIMITS.header_bytes_max + b"\r\n\r\n", 431),
         (b"GET / HTTP/1.1\r\n" + b"C: " + b"d" * 60 + b"\r\n", 408),
-        (b"GET / HTTP/1.1\r\n" + b"".join(b"a%d: b\r\n" % n for n in range(9)) + b"\r\n", 400),
+        (b"GET / HTTP/1.1\r\n" + b"".join(b"a%d: b\r\n" % n for n in range(9)) + b"\r\n", 431),
         (b"GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01", 400),
     ],

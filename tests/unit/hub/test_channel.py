@@ -270,6 +270,49 @@ async def test_a_stored_channel_goes_on_where_it_stopped_and_knows_its_keys() ->
     assert new.serial == Serial(outcomes[0].serial.epoch, 4)
 
 
+async def test_a_stored_channel_that_nobody_published_to_keeps_its_place_as_well() -> None:
+    """Who waits for the first message of a channel must not miss it for a restart."""
+    world = World(rules=STORED)
+    seen = (await world.hub().open_channel("c")).serial
+    again = await (await world.reopened()).open_channel("c")
+    assert again.serial == seen
+    world.publish(again, b"1", b"2")
+    await world.settle()
+    assert again.serial == Serial(seen.epoch, 2)
+    assert again.recovery_from(seen) is not Recovery.IMPOSSIBLE
+    once_more = await (await world.reopened()).open_channel("c")
+    assert once_more.serial == Serial(seen.epoch, 2)
+
+
+async def test_an_empty_epoch_goes_on_behind_stored_ones_but_not_behind_what_was_not_stored() -> (
+    None
+):
+    world = World(rules=STORED)
+    channel = await world.hub().open_channel("c")
+    world.publish(channel, b"1")
+    await world.settle()
+    channel.apply_rules(PLAIN)
+    channel.apply_rules(STORED)
+    await world.settle()
+    empty = channel.serial
+    again = await (await world.reopened()).open_channel("c")
+    assert again.serial == empty
+    again.apply_rules(PLAIN)
+    await world.settle()
+    [unseen] = world.publish(again, b"2")
+    assert unseen.is_in
+    world.rules = STORED
+    world.clock.advance(1)
+    last = await (await world.reopened()).open_channel("c")
+    assert last.epoch > again.epoch
+    assert last.recovery_from(empty) is Recovery.IMPOSSIBLE
+    other = World(rules=STORED, storage=world.storage, clock=world.clock)
+    other.rules = Rules(public=True, store=When.ALL, store_s=60)
+    world.clock.advance(1)
+    kept_for_a_time = await (await other.reopened()).open_channel("c")
+    assert kept_for_a_time.epoch > last.epoch
+
+
 async def test_a_partly_stored_channel_starts_a_new_epoch_when_it_opens_again() -> None:
     world = World(rules=MARKED)
     channel = await world.hub().open_channel("c")

@@ -1,5 +1,7 @@
 """The matcher finds exactly the patterns that cover a channel, whatever was added and removed."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from arauto.errors import ArautoError
 from arauto.hub.matcher import Matcher, is_loose
-from arauto.names import ancestors, check_channel, check_pattern, is_pattern, is_topic, matches
+from arauto.names import (
+    ancestors,
+    check_channel,
+    check_pattern,
+    is_pattern,
+    is_topic,
+    literal_prefix,
+    matches,
+)
 
 #: Few letters, so that names and patterns meet often.
 segments = st.text("ab", max_size=2)
@@ -129,6 +139,10 @@ def test_no_text_is_both_refused_as_a_pattern_and_accepted_as_a_channel(text: st
     assert check_pattern(text) == text
 
 
+def is_tried(pattern: str) -> bool:
+    return "*" in pattern.removesuffix("*")
+
+
 class MatcherAgainstOracle(RuleBasedStateMachine):
     """A matcher and a plain dict, changed alike."""
 
@@ -166,6 +180,21 @@ class MatcherAgainstOracle(RuleBasedStateMachine):
         assert sorted(self.matcher) == sorted(self.oracle)
         assert all(self.matcher.get(pattern) == value for pattern, value in self.oracle.items())
         assert self.matcher.loose_len == sum(map(is_loose, self.oracle))
+        alike = Counter(literal_prefix(pattern) for pattern in self.oracle if is_tried(pattern))
+        largest: dict[int, int] = {}
+        for prefix, count in alike.items():
+            largest[len(prefix)] = max(count, largest.get(len(prefix), 0))
+        assert self.matcher.tried_len == sum(largest.values())
+
+    @rule(pattern=patterns)
+    def say_what_one_more_would_make(self, pattern: str) -> None:
+        known = self.matcher.get(pattern)
+        foretold = self.matcher.tried_len_with(pattern)
+        self.matcher.add(pattern, 0)
+        assert self.matcher.tried_len == foretold
+        self.matcher.remove(pattern)
+        if known is not None:
+            self.matcher.add(pattern, known)
 
     def teardown(self) -> None:
         for pattern in list(self.oracle):

@@ -1,5 +1,6 @@
 """Retained messages: the last one of each channel, bounded, never expired, and still there tomorrow."""
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import msgspec
@@ -10,9 +11,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from arauto.errors import Code, StorageError
 from arauto.hub import retained as module
 from arauto.hub.retained import Retained
+from arauto.hub.rules import HubState
 from arauto.hub.share import Pool, Share
 from arauto.model import Message
 from arauto.names import matches
+from arauto.settings import HubSettings, Quotas
+from arauto.storage.base import Pairs
 from arauto.storage.memory import MemoryKeyValueStore
 from tests.stored import stored
 from tests.unit.hub.world import NoTasks, World, message
@@ -124,6 +128,15 @@ async def test_the_bound_follows_the_hubs_channel_quota() -> None:
 
 class Failing(MemoryKeyValueStore):
     fails = True
+    fails_to_scan = False
+    scans = 0
+
+    async def scan(self, hub: str, prefix: str, limit: int) -> AsyncIterator[Pairs]:
+        self.scans += 1
+        if self.fails_to_scan:
+            raise StorageError(Code.STORAGE_UNAVAILABLE, "the store is away")
+        async for page in super().scan(hub, prefix, limit):
+            yield page
 
     async def put(self, hub: str, key: str, value: bytes, ttl_s: float = 0) -> None:
         if self.fails:
@@ -288,6 +301,61 @@ async def test_what_found_no_room_at_the_opening_is_there_once_there_is_room() -
     third = small_hub(world=world)
     await third.load()
     assert held(third) == ["a", "b", "c"]
+
+
+def quota(world: World, retained_bytes_max: int) -> HubState:
+    quotas = Quotas(retained_bytes_max=retained_bytes_max)
+    return world.state(settings=HubSettings(quotas=quotas))
+
+
+async def test_what_found_no_room_is_there_as_soon_as_the_quota_has_room_for_it() -> None:
+    world = World()
+    first = world.hub()
+    for name in ("a", "b", "c", "d", "e"):
+        first.retained.set(kib(1, name))
+    await first.close()
+    world.settings = quota(world, 2 * 1_536).settings
+    hub = await world.reopened()
+    assert held(hub.retained) == ["a", "b"]
+    hub.retained.set(message(1, b"", "c"))  # cleared meanwhile
+    hub.retained.remove("a")
+    hub.retained.set(kib(1, "d"))  # and replaced
+    newest = hub.retained.get("d")
+    await hub.apply(quota(world, 3 * 1_536))
+    assert held(hub.retained) == ["b", "d", "e"]
+    assert hub.retained.get("d") is newest
+    assert not hub.retained._left_out
+    await hub.apply(quota(world, 1_536))
+    assert held(hub.retained) == ["b", "d", "e"], "what is held stays until the hub opens again"
+
+
+async def test_a_hub_that_holds_all_it_has_asks_for_no_more_when_settings_change(
+    failing: tuple[World, Failing],
+) -> None:
+    world, kv = failing
+    hub = world.hub()
+    hub.retained.set(kib(1, "a"))
+    await hub.apply(quota(world, 10_000))
+    assert kv.scans == 0
+
+
+async def test_a_store_that_fails_to_answer_keeps_no_settings_from_being_applied(
+    failing: tuple[World, Failing],
+) -> None:
+    world, kv = failing
+    kv.fails = False
+    first = world.hub()
+    for name in ("a", "b"):
+        first.retained.set(kib(1, name))
+    await first.close()
+    world.settings = quota(world, 1_536).settings
+    hub = await world.reopened()
+    kv.fails_to_scan = True
+    await hub.apply(quota(world, 20_000))
+    assert held(hub.retained) == ["a"]
+    kv.fails_to_scan = False
+    await hub.apply(quota(world, 30_000))
+    assert held(hub.retained) == ["a", "b"]
 
 
 def test_looking_for_expired_messages_costs_a_few_looks_a_message(

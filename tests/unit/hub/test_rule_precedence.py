@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from arauto.hub.rules import HubState
 from arauto.model import When
 from arauto.names import namespace_of
-from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Rules
+from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Quotas, Rules
+from tests.unit.hub.world import World
 
 BUILTIN = Rules(live_history_len=1)
 NAMED = {name: Rules(live_history_len=10 + index) for index, name in enumerate("abc")}
@@ -50,7 +51,7 @@ def chosen_literally(state: HubState, channel: str) -> Rules:
     for id in candidates:
         if id in state.rules:
             return state.rules[id]
-    return state._builtin
+    return state.builtin
 
 
 @given(states(), names)
@@ -61,7 +62,7 @@ def test_the_most_specific_rules_that_exist_win_whole(state: HubState, channel: 
 
 @given(states(), st.lists(names, max_size=8))
 def test_a_decision_does_not_depend_on_earlier_ones(state: HubState, asked: list[str]) -> None:
-    fresh = HubState(state.settings, state.rules, state.namespaces, state.channels, state._builtin)
+    fresh = HubState(state.settings, state.rules, state.namespaces, state.channels, state.builtin)
     for channel in asked:
         state.resolve_rules(channel)
     assert all(state.resolve_rules(name) == fresh.resolve_rules(name) for name in reversed(asked))
@@ -118,8 +119,84 @@ def test_a_topic_retains_its_last_message_unless_an_administrator_chose_otherwis
     assert never.resolve_rules("/any").retain is When.NEVER
 
 
+def test_channels_that_rules_apply_to_alike_share_them() -> None:
+    state = HubState(HubSettings(default_public=True), {}, {}, {}, BUILTIN)
+    for names in (("a", "b"), ("n:a", "n:b:c"), ("/a", "/b/c")):
+        first, second = map(state.resolve_rules, names)
+        assert first is second
+
+
 def test_what_is_remembered_of_past_decisions_is_bounded() -> None:
     state = HubState(HubSettings(), {}, {}, {}, Rules())
-    for number in range(25_000):
-        state.resolve_rules(f"made:up:{number}")
-    assert len(state._memo) <= 10_000
+    for number in range(5_000):
+        state.resolve_rules(f"made{number}:up")
+    assert len(state._memo) <= 1_000
+
+
+_STORED, _PLAIN = Rules(store=When.ALL), Rules()
+
+
+def _set(
+    settings: HubSettings | None = None,
+    rules: dict[str, Rules] | None = None,
+    namespaces: dict[str, str] | None = None,
+    channels: dict[str, str] | None = None,
+) -> HubState:
+    return HubState(
+        settings or HubSettings(),
+        {"stored": _STORED} | (rules or {}),
+        {name: NamespaceSettings(rules=bound) for name, bound in (namespaces or {}).items()},
+        {name: ChannelSettings(rules=bound) for name, bound in (channels or {}).items()},
+        _PLAIN,
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        _set(rules={"unused": Rules(store=When.ALL)}),
+        _set(HubSettings(default_public=True)),
+        _set(HubSettings(quotas=Quotas(messages_per_s=7))),
+        _set(rules={"stored": Rules(store=When.ALL, presence=True)}),
+        _set(namespaces={"n": "gone"}, channels={"c": "gone"}),
+        _set(rules={"alike": Rules(live_history_len=5)}, namespaces={"n": "alike"}),
+        _set(rules={"alike": Rules(public=True)}, channels={"n:c": "alike"}),
+    ],
+)
+def test_what_a_hub_keeps_is_the_same_whatever_else_is_set(other: HubState) -> None:
+    assert other.keeping() == _set().keeping()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        _set(HubSettings(default_rules="stored")),
+        _set(namespaces={"n": "stored"}),
+        _set(namespaces={"m": "stored"}),
+        _set(channels={"n:c": "stored"}),
+        _set(namespaces={"n": "stored"}, rules={"never": Rules()}, channels={"n:c": "never"}),
+        _set(namespaces={"n": "stored"}, rules={"stored": Rules(store=When.ALL, store_s=60)}),
+    ],
+)
+def test_what_a_hub_keeps_differs_where_a_channel_can_be_stored_otherwise(other: HubState) -> None:
+    assert other.keeping() != _set().keeping()
+    assert other.keeping() == other.keeping()
+    assert len({_set(namespaces={"n": "stored"}).keeping(), other.keeping(), _set().keeping()}) >= 2
+
+
+async def test_a_change_that_stores_nothing_otherwise_is_none_for_who_comes_back() -> None:
+    world = World()
+    state = world.state(
+        rules={"stored": _STORED}, namespaces={"n": NamespaceSettings(rules="stored")}
+    )
+    hub = world.hub()
+    await hub.continuity.note_settings(state, 1)
+    changed = world.state(
+        HubSettings(quotas=Quotas(messages_per_s=7)),
+        rules={"stored": _STORED, "unused": Rules()},
+        namespaces={"n": NamespaceSettings(rules="stored")},
+    )
+    await hub.continuity.note_settings(changed, 2)
+    assert hub.continuity.settings_since_ms == 1
+    await hub.continuity.note_settings(world.state(rules={"stored": _STORED}), 3)
+    assert hub.continuity.settings_since_ms == 3

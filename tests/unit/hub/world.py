@@ -123,8 +123,8 @@ class Reader:
     def may_read(self, channel: str, rules: Rules) -> bool:
         return channel not in self.forbidden
 
-    def recheck(self) -> None:
-        """Nothing is held here."""
+    def recheck(self) -> int:
+        return 0  # nothing is held here
 
     def held(self) -> dict[str, Serial | None]:
         return {}
@@ -272,6 +272,7 @@ class World:
         hub = self.hub(name)
         await hub.retained.load()
         await hub.continuity.load()
+        await hub.stored_keys.load(hub.state.idempotency_s_max)
         return hub
 
     async def channel(self, name: str = "c", hub: Hub | None = None) -> Channel:

@@ -183,6 +183,7 @@ class Desk:
         hub_limits: HubLimits = LIMITS,
         limits: SessionLimits = SESSION_LIMITS,
         allow_dynamic: bool = True,
+        own_hub: str = "",
         hubs_max: int = 1_000,
         strangers: StrangerLimits | None = None,
         restore_ttl_s: float = 120,
@@ -208,6 +209,7 @@ class Desk:
             defaults=settings,
             builtin_rules=rules,
             allow_dynamic=allow_dynamic,
+            own_hub=own_hub,
             hubs_max=hubs_max,
             strangers=strangers,
         )

@@ -40,6 +40,7 @@ from arauto.session.oneshot import Caller, publish_all
 from arauto.settings import HubSettings, JwtSettings, NamespaceSettings, Rules
 from arauto.storage.base import HistoryQuery, LastPlace, Snapshot
 from arauto.storage.memory import MemoryDocumentStore, MemoryJournal, MemoryKeyValueStore
+from arauto.tasks import at_once
 from arauto.testing.clock import FakeClock
 from tests.unit.session.conftest import MakeDesk
 from tests.unit.session.desk import Client, Desk, grants, publish
@@ -76,10 +77,10 @@ class GatedKeys(MemoryKeyValueStore):
         super().__init__(clock)
         self._gate = gate
 
-    async def delete(self, hub: str, key: str) -> bool:
-        if key.startswith("restore:"):
-            await self._gate.passed()
-        return await super().delete(hub, key)
+    async def take(self, hub: str, key: str) -> bytes | None:
+        value = await super().take(hub, key)
+        await self._gate.passed()
+        return value
 
 
 class GatedJournal(MemoryJournal):
@@ -142,7 +143,7 @@ async def revoke(desk: Desk, user: str = "ann") -> None:
 
 
 async def restoring(desk: Desk, gate: Gate) -> tuple[Client, Client, str]:
-    """Who restores a lost session, held while its key is being forgotten; a bystander; the session's id."""
+    """Who restores a lost session, held while its key is being taken; a bystander; the session's id."""
     client = await signed_in(desk)
     await client.subscribe("room:1")
     key = client.take(RestoreKey).key
@@ -155,7 +156,7 @@ async def restoring(desk: Desk, gate: Gate) -> tuple[Client, Client, str]:
     return back, bystander, client.session.id
 
 
-async def test_who_is_revoked_while_the_key_is_forgotten_is_not_restored(
+async def test_who_is_revoked_while_the_key_is_taken_is_not_restored(
     slow: Desk, gate: Gate
 ) -> None:
     back, _, _ = await restoring(slow, gate)
@@ -214,7 +215,7 @@ async def test_a_restored_session_ends_with_its_authentication_even_while_it_is_
         await hub._close_channel(channel)
     gate.shut()
     back.send(RestoreRequest(id=5, key=key))
-    await gate.came.wait()  # the key is being forgotten
+    await gate.came.wait()  # the key is being taken
     gate.open()
     await asyncio.sleep(0)
     gate.shut()
@@ -303,7 +304,7 @@ async def test_who_becomes_somebody_else_meanwhile_is_not_given_the_channel_of_w
     gate.shut()
     client.send(AuthRequest(id=1, credentials=b"ann"))
     await gate.came.wait()
-    client.session.become(None)
+    at_once(client.session.become(None))
     gate.open()
     await slow.settle()
     assert client.take_all(SubscribeReply) == []

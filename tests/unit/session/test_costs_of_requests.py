@@ -1,9 +1,13 @@
 """A request takes tokens of the session's rate by its items and bytes, so that work is what is limited."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from arauto.codec.events import (
     Ack,
+    AuthReply,
+    AuthRequest,
     DocumentChangeReply,
     DocumentChangeRequest,
     DocumentGetReply,
@@ -15,12 +19,18 @@ from arauto.codec.events import (
     Ping,
     Pong,
     Request,
+    Restored,
+    RestoreKey,
+    RestoreRequest,
+    SubscribeReply,
 )
 from arauto.codec.proto import ProtoCodec
 from arauto.errors import ArautoError, Code
-from arauto.settings import HubSettings, Quotas
+from arauto.hub.environment import HubLimits
+from arauto.model import Identity, Serial
+from arauto.settings import HubSettings, Quotas, Rules
 from tests.unit.session.conftest import MakeDesk
-from tests.unit.session.desk import Client, publish, subscribe
+from tests.unit.session.desk import Client, Desk, grants, publish, subscribe
 
 RATE = 100
 SETTINGS = HubSettings(default_public=True, quotas=Quotas(session_messages_per_s=RATE))
@@ -95,6 +105,68 @@ async def test_a_large_request_that_cannot_be_read_costs_its_bytes(make_desk: Ma
         ProtoCodec().decode_request(b"\xff" * 40_000)
 
 
+async def test_a_subscription_costs_the_members_it_is_shown(make_desk: MakeDesk) -> None:
+    """Else who came and went all the time would have them told for the price of a name."""
+    desk = make_desk(settings=SETTINGS, rules=Rules(public=True, presence=True))
+    clients = [await desk.connect() for _ in range(101)]
+    for client in clients:
+        await client.subscribe("room:1")
+    assert RATE - left(clients[-1]) == 1 + 10
+    await clients[0].subscribe("room:*")  # it is there already
+    assert RATE - left(clients[0]) == 2
+    late = await desk.connect()
+    await late.subscribe("room:*")
+    assert RATE - left(late) == 1 + 10
+
+
+async def test_a_subscription_costs_the_bytes_it_is_sent_again(make_desk: MakeDesk) -> None:
+    rules = Rules(public=True, client_publish=True, live_history_len=100)
+    desk = make_desk(settings=SETTINGS, rules=rules)
+    client = await desk.connect()
+    begin = client.session.hub.channel("room:1").serial  # type: ignore[union-attr]
+    await client.do(publish("room:1", *[b"x" * 1_000] * 90))
+    desk.clock.advance(2)
+    reply = await client.subscribe("room:1", since=begin)
+    assert reply.results[0].recovered_count == 90
+    assert RATE - left(client) == 1 + (90_000 >> 12)
+
+
+@pytest.mark.parametrize("positions_len", [10_000, 200], ids=["at once", "slice by slice"])
+async def test_a_pattern_costs_the_channels_it_covers(
+    make_desk: MakeDesk, positions_len: int
+) -> None:
+    """Else one that covers very many could be joined and left all the time."""
+    limits = HubLimits(pattern_positions_len_max=positions_len)
+    desk = make_desk(settings=SETTINGS, hub_limits=limits)
+    client = await desk.connect()
+    for n in range(600):
+        client.session.hub.channel(f"room:{n}")
+    reply = await client.ask(subscribe("hall:*", "room:*"), SubscribeReply)
+    assert all(result.error is None for result in reply.results)
+    assert RATE - left(client) == 1 + 600 // 20
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_change_of_a_document_costs_the_values_it_visits_also_if_it_fails(
+    make_desk: MakeDesk, fails: bool
+) -> None:
+    desk = make_desk(settings=SETTINGS)
+    client = await desk.connect()
+    await client.do(
+        DocumentChangeRequest(
+            id=1, channel="doc:1", operations=(Operation(op="add", path="/a", value=[0] * 1_000),)
+        )
+    )
+    desk.clock.advance(2)
+    copies = [Operation(op="copy", path=f"/{n}", source="/a") for n in range(4)]
+    if fails:
+        copies.append(Operation(op="test", path="/a", value=1))
+    await client.do(DocumentChangeRequest(id=2, channel="doc:1", operations=tuple(copies)))
+    if fails:
+        assert client.take(ErrorEvent).code == Code.TEST_FAILED
+    assert RATE - left(client) == 1 + (4 * 2 * 1_001 >> 8)
+
+
 async def test_reading_a_large_document_costs_its_bytes(make_desk: MakeDesk) -> None:
     desk = make_desk(settings=SETTINGS)
     client = await desk.connect()
@@ -118,3 +190,183 @@ async def test_a_page_of_history_costs_its_bytes(make_desk: MakeDesk) -> None:
     page = await client.ask(HistoryRequest(id=1, channel="log"), HistoryReply)
     assert len(page.messages) == 2
     assert RATE - left(client) == 1 + 80_000 // 4_096
+
+
+CLOSED = HubSettings(quotas=Quotas(session_messages_per_s=RATE))
+
+
+async def with_grants(desk: Desk, patterns: Iterable[str]) -> Client:
+    desk.doorman.know("shop", b"ann", Identity("ann", grants(*patterns)))
+    client = await desk.connect(credentials=b"ann")
+    client.inbox.clear()
+    return client
+
+
+@pytest.mark.parametrize("wanted", ["{}*" + "a" * 200, "{}" + "a" * 200], ids=["wide", "plain"])
+async def test_what_grants_take_to_be_tried_is_charged_and_ends_a_request_that_takes_too_much(
+    make_desk: MakeDesk, wanted: str
+) -> None:
+    """Seen: a hundred patterns against a hundred grants took 17 seconds, for eleven tokens."""
+    desk = make_desk(settings=CLOSED)
+    client = await with_grants(desk, (f"*{'a' * 120}b*{'a' * 100}{n}" for n in range(100)))
+    names = [wanted.format(f"b{n}") for n in range(1_000)]
+    results = (await client.ask(subscribe(*names), SubscribeReply)).results
+    codes = [result.error.code for result in results if result.error is not None]
+    denied = codes.index(Code.RATE_LIMITED)
+    assert set(codes[:denied]) == {Code.SUBSCRIBE_DENIED}
+    assert set(codes[denied:]) == {Code.RATE_LIMITED}
+    assert left(client) < -RATE
+    assert client.session.granted is not None
+    one = 100 * 230 * 210
+    # Half of it is compiling them, once.
+    assert client.session.granted.effort < 100 * 131_072 + (2 * RATE + 1) * 131_072 + 2 * one
+
+
+async def test_grants_that_can_be_looked_up_cost_nothing(make_desk: MakeDesk) -> None:
+    desk = make_desk(settings=CLOSED)
+    client = await with_grants(desk, (f"room:{n}:*" for n in range(1_000)))
+    client.session.bucket.owe(2 * RATE - 2)
+    assert client.session.granted is not None
+    desk.clock.advance(1)
+    names = [f"room:{n}:#" for n in range(10)]
+    results = (await client.ask(subscribe(*names), SubscribeReply)).results
+    assert [result.error for result in results] == [None] * 10
+    assert client.session.granted.effort == 0
+
+
+async def test_names_that_grants_have_to_be_tried_for_cost_publishers_too(
+    make_desk: MakeDesk,
+) -> None:
+    client = await with_grants(make_desk(settings=CLOSED), (f"*{n}:x" for n in range(1_000)))
+    before = left(client)
+    client.send(publish("y" * 200, b""))
+    client.send(publish("y" * 200, b""))
+    assert before - left(client) > 2 + 1_000
+
+
+async def test_authenticating_anew_costs_by_what_is_looked_at_anew(make_desk: MakeDesk) -> None:
+    """Seen: over and over with a thousand subscriptions, at a token each time."""
+    desk = make_desk(settings=SETTINGS)
+    client = await desk.connect()
+    desk.doorman.know("shop", b"few", Identity("ann", grants("a:*")))
+    many = grants(*(f"a:{n}" for n in range(200)))
+    desk.doorman.know("shop", b"many", Identity("ann", many))
+    for credentials, subscriptions_len, cost in (
+        (b"few", 0, 1),
+        (b"few", 500, 1 + 51),
+        (b"many", 0, 1 + 51 + 20),
+    ):
+        if subscriptions_len:
+            await client.subscribe(*(f"room:{n}" for n in range(subscriptions_len)))
+        await desk.advance(10)
+        before = left(client)
+        await client.ask(AuthRequest(id=1, credentials=credentials), AuthReply)
+        assert before - left(client) == cost
+    client.session.bucket.owe(2 * RATE)
+    error = await client.ask(AuthRequest(id=2, credentials=b"few"), ErrorEvent)
+    assert error.code == Code.RATE_LIMITED
+
+
+#: Each is tried for each name, and none of them helps.
+USELESS = tuple(f"room:#:{n}" for n in range(500))
+LONG = tuple(f"room:{'y' * 200}{n}" for n in range(40))
+#: What that takes, in tokens.
+TRIED = 40 * 500 * (128 + 10 * 200) // 131_072
+
+
+async def with_long_names(desk: Desk) -> Client:
+    """A session that holds them, and has paid for that."""
+    client = await with_grants(desk, USELESS)
+    for name in (LONG[0], *LONG):  # the first may only have the grants compiled, once per process
+        await client.subscribe(name)
+        desk.clock.advance(12)
+    assert len(client.session.subscriptions) == len(LONG) + 1
+    return client
+
+
+async def test_authenticating_anew_costs_what_deciding_by_other_grants_takes(
+    make_desk: MakeDesk,
+) -> None:
+    """Seen: 900 names against 1,000 grants took a second, for two hundred tokens, and many at once had it."""
+    desk = make_desk(settings=SETTINGS)
+    client = await with_long_names(desk)
+    for n in range(4):
+        other = Identity("ann", grants(*USELESS, f"other:{n}"))
+        desk.doorman.know("shop", b"%d" % n, other)
+        client.send(AuthRequest(id=n + 1, credentials=b"%d" % n))
+    await desk.settle()
+    assert client.take(AuthReply).id == 1
+    assert [error.code for error in client.take_all(ErrorEvent)] == [Code.RATE_LIMITED] * 3
+    assert client.take_all(AuthReply) == []
+    assert left(client) < RATE - TRIED
+    assert len(client.session.subscriptions) == len(LONG) + 1
+
+
+async def test_authenticating_anew_with_the_same_grants_decides_nothing_again(
+    make_desk: MakeDesk,
+) -> None:
+    desk = make_desk(settings=SETTINGS)
+    client = await with_long_names(desk)
+    granted = client.session.granted
+    assert granted is not None
+    before, effort = left(client), granted.effort
+    later = Identity("ann", grants(*USELESS), expires_ms=desk.clock.wall_ms() + 60_000)
+    desk.doorman.know("shop", b"later", later)
+    await client.ask(AuthRequest(id=1, credentials=b"later"), AuthReply)
+    assert client.session.granted is granted
+    assert granted.effort == effort
+    assert before - left(client) == 1 + 5 + 50
+
+
+@pytest.mark.parametrize("positions_len", [10_000, 20], ids=["at once", "slice by slice"])
+async def test_a_pattern_costs_what_deciding_takes_for_the_channels_it_covers(
+    make_desk: MakeDesk, positions_len: int
+) -> None:
+    limits = HubLimits(pattern_positions_len_max=positions_len)
+    desk = make_desk(settings=SETTINGS, hub_limits=limits)
+    client = await with_grants(desk, USELESS)
+    for name in LONG:
+        client.session.hub.channel(name)
+    for name in ("room:short", "room:short*"):  # the grants are compiled, once
+        await client.subscribe(name)
+        desk.clock.advance(12)
+    assert (await client.subscribe("room:*")).results[0].error is None
+    assert RATE - left(client) >= 1 + TRIED
+
+
+async def test_settings_that_change_cost_no_session_what_deciding_takes(
+    make_desk: MakeDesk,
+) -> None:
+    desk = make_desk(settings=SETTINGS)
+    client = await with_long_names(desk)
+    assert client.session.granted is not None
+    for patterns in (client.session.granted._subscribe, client.session.granted._publish):
+        patterns._memo.clear()
+    before, effort = left(client), client.session.granted.effort
+    await client.session.hub.apply(client.session.hub.state)
+    assert client.session.granted.effort > effort
+    assert left(client) == before
+
+
+async def test_an_attempt_to_authenticate_that_fails_costs_as_one_request(
+    make_desk: MakeDesk,
+) -> None:
+    client = await make_desk(settings=SETTINGS).connect()
+    await client.subscribe(*(f"room:{n}" for n in range(100)))
+    before = left(client)
+    assert not (await client.ask(AuthRequest(id=1, credentials=b"?"), AuthReply)).success
+    assert before - left(client) == 1
+
+
+async def test_coming_back_costs_by_places_and_subscriptions(make_desk: MakeDesk) -> None:
+    desk = make_desk(settings=SETTINGS)
+    desk.doorman.know("shop", b"ann", Identity("ann"))
+    client = await desk.connect()
+    await client.ask(AuthRequest(id=1, credentials=b"ann"), AuthReply)
+    await client.subscribe(*(f"room:{n}" for n in range(100)))
+    await desk.advance(1)
+    places = {f"room:{n}": Serial(1, 1) for n in range(150)}
+    back = await desk.connect()
+    key = client.take(RestoreKey).key
+    await back.ask(RestoreRequest(id=1, key=key, positions=places), Restored)
+    assert RATE - left(back) == 15 + 11

@@ -1,10 +1,14 @@
 """Heartbeats: silence is asked about once, then ends the connection. Anything heard counts."""
 
-from arauto.codec.events import ErrorEvent, Ping, Pong
+import asyncio
+
+from arauto.codec.events import AuthRequest, ErrorEvent, Ping, Pong, PresenceRequest
 from arauto.errors import Code
+from arauto.model import Identity
 from arauto.session.environment import SessionLimits
+from arauto.settings import Rules
 from tests.unit.session.conftest import MakeDesk
-from tests.unit.session.desk import Desk, publish
+from tests.unit.session.desk import Client, Desk, publish
 
 LIMITS = SessionLimits(ping_interval_s=25, pong_timeout_s=10)
 
@@ -74,3 +78,64 @@ async def test_thousands_of_sessions_are_asked_in_time(make_desk: MakeDesk) -> N
     await desk.advance(12)
     left = [client for client in clients if client.closed_with is None]
     assert left == clients[::2]
+
+
+async def held(make_desk: MakeDesk) -> tuple[Desk, Client]:
+    """A client whose request waits for somebody else: what it sends is not read until the gate opens."""
+    desk = make_desk(limits=LIMITS)
+    desk.doorman.know("shop", b"ann", Identity("ann"))
+    desk.doorman.gate = asyncio.Event()
+    client = await desk.connect()
+    client.send(AuthRequest(id=1, credentials=b"ann"))
+    assert not client.is_read()
+    return desk, client
+
+
+async def wait(desk: Desk, seconds: int) -> None:
+    """As `Desk.advance`, which would wait for what is held."""
+    for _ in range(seconds):
+        desk.clock.advance(1)
+        await asyncio.sleep(0)
+
+
+async def test_silence_is_not_counted_while_a_request_is_held(make_desk: MakeDesk) -> None:
+    """A client that answered every ping was cut off, since no answer was read."""
+    desk, client = await held(make_desk)
+    await wait(desk, 110)
+    assert client.closed_with is None
+    assert 3 <= len(client.take_all(Ping)) <= 4, "it is asked all the same, now and then"
+    assert desk.doorman.gate is not None
+    desk.doorman.gate.set()
+    await desk.settle()
+    assert client.is_read()
+    await desk.advance(9)
+    client.send(Pong())
+    await desk.advance(20)
+    assert client.closed_with is None
+
+
+async def test_who_went_away_while_a_request_was_held_is_found_out_after_it(
+    make_desk: MakeDesk,
+) -> None:
+    desk, client = await held(make_desk)
+    await wait(desk, 51)
+    assert desk.doorman.gate is not None
+    desk.doorman.gate.set()
+    await desk.advance(9)
+    assert client.closed_with is None, "an answer may still be read"
+    await desk.advance(4)
+    assert client.closed_with is Code.HEARTBEAT_LOST
+
+
+async def test_who_holds_up_a_request_by_not_reading_its_answer_is_silent(
+    make_desk: MakeDesk,
+) -> None:
+    desk = make_desk(limits=LIMITS, rules=Rules(presence=True))
+    client = await desk.connect()
+    await client.subscribe("room:1")
+    client.session.outbox.pause()
+    client.send(PresenceRequest(id=1, channel="room:1"))
+    await wait(desk, 1)
+    assert client.session.showing is not None
+    await wait(desk, 40)
+    assert client.closed_with is Code.HEARTBEAT_LOST

@@ -19,7 +19,7 @@ from arauto.errors import ArautoError, Code, StorageError
 from arauto.hub.environment import HubLimits
 from arauto.hub.hub import Hub
 from arauto.hub.refusals import Asker
-from arauto.model import Serial, When
+from arauto.model import Identity, Serial, When
 from arauto.session.oneshot import publish_all
 from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Quotas, Rules
 from arauto.storage.base import Snapshot
@@ -217,6 +217,35 @@ async def test_hubs_are_not_made_on_use_where_that_is_off(make_desk: MakeDesk) -
     await desk.directory.refresh("shop")
     assert client.closed_with is Code.HUB_CLOSED
     assert desk.directory.hubs == {}
+
+
+async def test_the_nodes_own_hub_is_there_though_hubs_are_not_made_on_use(
+    make_desk: MakeDesk,
+) -> None:
+    """Found by use: the sums of all hubs were lost until an administrator had made a hub for them."""
+    wide_open = HubSettings(default_public=True)
+    rules = Rules(public=True, client_publish=True)
+    desk = make_desk(allow_dynamic=False, own_hub="system", settings=wide_open, rules=rules)
+    client = await desk.connect("system", stranger="203.0.113.7")
+    reply = await client.subscribe("analytics:rollup")
+    assert reply.results[0].error is not None
+    assert reply.results[0].error.code == Code.ANONYMOUS_DENIED
+    desk.doorman.know("system", b"ann", Identity("ann"))
+    ann = await desk.connect("system", credentials=b"ann")
+    reply = await ann.subscribe("analytics:rollup")
+    assert reply.results[0].error is not None
+    assert reply.results[0].error.code == Code.SUBSCRIBE_DENIED, "whatever the defaults open"
+    await desk.set("rules", "system", "watch", Rules(public=True))
+    await desk.set("channel", "system", "analytics:rollup", ChannelSettings(rules="watch"))
+    assert (await ann.subscribe("analytics:rollup")).results[0].error is None
+    await desk.set("hub", "system", "", wide_open)
+    assert (await client.subscribe("news")).results[0].error is None, "it is like any other now"
+    await desk.storage.settings.delete("hub", "system", "")
+    await desk.directory.refresh("system")
+    assert client.closed_with is None, "it does not go"
+    assert desk.directory.hubs["system"].state.settings.allow_anonymous is False
+    with pytest.raises(ArautoError):
+        await desk.connect("systems")
 
 
 @pytest.mark.parametrize(("most", "made"), [(2, 2), (0, 5)])

@@ -11,11 +11,11 @@ from arauto.errors import ArautoError, Code, StorageError
 from arauto.hub.continuity import Continuity
 from arauto.hub.environment import HubLimits
 from arauto.hub.hub import Hub
-from arauto.hub.made_on_use import StrangerLimits
+from arauto.hub.made_on_use import MadeOnUse, StrangerLimits
 from arauto.model import Identity
 from arauto.settings import HubSettings, Quotas
 from tests.unit.session.conftest import MakeDesk
-from tests.unit.session.desk import Desk
+from tests.unit.session.desk import Desk, publish
 
 ADDRESS = "203.0.113.7"
 QUICK = HubLimits(hub_close_s=60, channel_close_s=20)
@@ -112,6 +112,48 @@ async def test_a_strangers_hub_is_small_until_somebody_known_uses_it(make_desk: 
         subscriber.session.closed(Code.CONNECTION_LOST)
     await desk.advance(30)
     assert "shop" in desk.directory.hubs, "it stays as long as any other"
+
+
+async def test_a_strangers_hub_holds_few_bytes_until_somebody_known_uses_it(
+    make_desk: MakeDesk,
+) -> None:
+    few = StrangerLimits(
+        live_history_bytes_max=10_000,
+        retained_bytes_max=20_000,
+        backlogs_bytes_max=30_000,
+        documents_bytes_max=40_000,
+    )
+    desk = make_desk(strangers=few)
+    client = await desk.connect("shop", stranger=ADDRESS)
+    for number in range(50):
+        await client.do(publish(f"room:{number % 5}", b"x" * 1_000, id=number + 1))
+    hub = desk.directory.hubs["shop"]
+    assert hub.holdings.live_history.used_bytes <= 10_000
+    assert hub.counters.history_evicted >= 40
+    quotas = hub.quotas
+    assert (quotas.retained_bytes_max, quotas.backlogs_bytes_max, quotas.documents_bytes_max) == (
+        20_000,
+        30_000,
+        40_000,
+    )
+    assert not hub.holdings.retained.take(20_001)
+    assert not hub.holdings.backlogs.take(30_001)
+    assert not hub.holdings.documents.take(40_001)
+    await desk.directory.get("shop")
+    assert hub.quotas == PUBLIC.quotas
+    assert hub.holdings.retained.take(20_001)
+    evicted = hub.counters.history_evicted
+    await client.do(publish("room:1", b"x" * 9_000, b"x" * 9_000, id=99))
+    assert hub.counters.history_evicted == evicted
+
+
+def test_a_strangers_quota_is_never_above_the_configured_one_and_none_stays_none() -> None:
+    made = MadeOnUse(0, StrangerLimits(retained_bytes_max=0, documents_bytes_max=500))
+    made.enter("shop", ADDRESS)
+    quotas = Quotas(retained_bytes_max=700, documents_bytes_max=300, live_history_bytes_max=0)
+    found = made.settings("shop", HubSettings(quotas=quotas)).quotas
+    assert (found.retained_bytes_max, found.documents_bytes_max) == (700, 300)
+    assert found.live_history_bytes_max == StrangerLimits().live_history_bytes_max
 
 
 async def test_a_stranger_who_authenticates_is_one_no_longer(make_desk: MakeDesk) -> None:

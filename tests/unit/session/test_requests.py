@@ -23,7 +23,9 @@ from arauto.codec.events import (
     Request,
     RpcRequest,
     StreamRequest,
+    SubscribeItem,
     SubscribeReply,
+    SubscribeRequest,
 )
 from arauto.errors import Code
 from arauto.hub.environment import HubLimits
@@ -232,6 +234,30 @@ async def test_a_page_of_history_is_bounded_in_bytes_and_goes_on(make_desk: Make
         pages.append([message.payload[:1] for message in page.messages])
         since, more = page.next, page.more
     assert pages == [[b"0", b"1"], [b"2", b"3"], [b"4", b"5"], [b"6"], [b"x"], [b"e"]]
+
+
+async def test_what_is_replayed_for_one_request_is_bounded_in_bytes(make_desk: MakeDesk) -> None:
+    """Whoever gets nothing of a channel is told so, and can read it page by page."""
+    desk = make_desk(hub_limits=HubLimits(replay_bytes_max=1_000))
+    client = await desk.connect()
+    for channel, size_bytes in (("a", 600), ("b", 600), ("c", 300)):
+        await client.do(publish(channel, b"1", b"x" * size_bytes))
+    hub = await desk.directory.get("shop")
+    places = {name: Serial(hub.channels[name].epoch, 1) for name in ("a", "b", "c")}
+    items = tuple(SubscribeItem(channel=name, since=since) for name, since in places.items())
+    reply = await client.ask(SubscribeRequest(id=2, items=items), SubscribeReply)
+    told = {result.channel: (result.recovered, result.error) for result in reply.results}
+    assert told == {"a": (True, None), "b": (False, None), "c": (True, None)}
+    assert sorted(map(len, client.payloads())) == [300, 600]
+    missed = HistoryRequest(id=3, channel="b", since=places["b"])
+    page = await client.ask(missed, HistoryReply)
+    assert page.complete
+    assert [len(message.payload) for message in page.messages] == [600]
+    other = await desk.connect()
+    wide = SubscribeItem(channel="*", positions={**places, "*": hub.place()})
+    reply = await other.ask(SubscribeRequest(id=4, items=(wide,)), SubscribeReply)
+    [result] = reply.results
+    assert (result.recovered, result.unrecovered) == (False, ("b",))
 
 
 async def test_a_document_is_read_without_being_subscribed(desk: Desk) -> None:

@@ -1,6 +1,7 @@
 """Taking up an earlier session: a key that works once, in its hub, for what is still allowed."""
 
 import asyncio
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -16,10 +17,12 @@ from arauto.codec.events import (
     RestoreRequest,
     SubscribeReply,
 )
-from arauto.errors import Code
+from arauto.errors import Code, StorageError
 from arauto.model import Identity, Serial, When
+from arauto.session.line import Line
 from arauto.settings import HubSettings, NamespaceSettings, Rules
-from arauto.storage.memory import MemoryKeyValueStore
+from arauto.storage.base import LastPlace
+from arauto.storage.memory import MemoryJournal, MemoryKeyValueStore
 from arauto.testing.clock import FakeClock
 from tests.stored import stored
 from tests.unit.session.conftest import MakeDesk
@@ -157,23 +160,60 @@ class SlowKeys(MemoryKeyValueStore):
     def __init__(self, clock: FakeClock) -> None:
         super().__init__(clock)
         self.gate: asyncio.Event | None = None
+        self.fails = False
+        self.keeps = False
+        """Whether it refuses to forget."""
+        self.calls: list[str] = []
+
+    async def put(self, hub: str, key: str, value: bytes, ttl_s: float = 0) -> None:
+        self.calls.append("put")
+        await super().put(hub, key, value, ttl_s)
+
+    async def delete(self, hub: str, key: str) -> bool:
+        self.calls.append("delete")
+        if self.keeps:
+            raise StorageError(Code.STORAGE_READ_ONLY, "the store cannot be written")
+        return await super().delete(hub, key)
 
     async def take(self, hub: str, key: str) -> bytes | None:
-        value = await super().take(hub, key)
+        self.calls.append("take")
+        value = None if self.fails else await super().take(hub, key)
         if self.gate is not None:
             await self.gate.wait()
+        if self.fails:
+            raise StorageError(Code.STORAGE_UNAVAILABLE, "the store is away")
         return value
+
+
+class SlowQuestions(MemoryJournal):
+    """The same for the messages that are stored."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self.gate: asyncio.Event | None = None
+        self.asked = asyncio.Event()
+
+    async def last(self, hub: str, channel: str) -> LastPlace | None:
+        if self.gate is not None:
+            self.asked.set()
+            await self.gate.wait()
+        return await super().last(hub, channel)
+
+
+def at_slow_keys(make_desk: MakeDesk) -> tuple[Desk, SlowKeys]:
+    clock = FakeClock()
+    desk = make_desk(clock=clock)
+    keys = SlowKeys(clock)
+    object.__setattr__(desk.storage, "kv", keys)
+    desk.env.restorer._kv = keys
+    return desk, keys
 
 
 async def test_a_key_stays_used_if_the_lost_connection_is_noticed_meanwhile(
     make_desk: MakeDesk,
 ) -> None:
     """The old connection saves its state when it ends: that must not bring a used key back to life."""
-    clock = FakeClock()
-    desk = make_desk(clock=clock)
-    keys = SlowKeys(clock)
-    object.__setattr__(desk.storage, "kv", keys)
-    desk.env.restorer._kv = keys
+    desk, keys = at_slow_keys(make_desk)
     client, key = await signed_in(desk)
     back = await desk.connect()
     keys.gate = asyncio.Event()
@@ -184,6 +224,215 @@ async def test_a_key_stays_used_if_the_lost_connection_is_noticed_meanwhile(
     await desk.settle()
     assert back.take(Restored).user == "ann"
     assert await refused(await desk.connect(), key) == Code.BAD_RESTORE_KEY
+
+
+async def test_a_key_stays_used_if_the_loss_is_noticed_just_when_it_was_taken(
+    make_desk: MakeDesk,
+) -> None:
+    """Seen: what the lost connection saved came after all that was done to keep the key used."""
+    desk, keys = at_slow_keys(make_desk)
+    client, key = await signed_in(desk)
+    back = await desk.connect()
+    keys.gate = asyncio.Event()
+    back.send(RestoreRequest(id=5, key=key))
+    await asyncio.sleep(0)
+    keys.gate.set()
+    client.session.closed(Code.CONNECTION_LOST)
+    await desk.settle()
+    assert back.take(Restored).user == "ann"
+    assert await refused(await desk.connect(), key) == Code.BAD_RESTORE_KEY
+
+
+async def test_nobody_else_comes_in_while_a_key_is_being_used(make_desk: MakeDesk) -> None:
+    desk, keys = at_slow_keys(make_desk)
+    client, key = await signed_in(desk)
+    back, other = await desk.connect(), await desk.connect()
+    keys.gate = asyncio.Event()
+    back.send(RestoreRequest(id=5, key=key))
+    await asyncio.sleep(0)
+    client.session.closed(Code.CONNECTION_LOST)
+    await asyncio.sleep(0)
+    other.send(RestoreRequest(id=5, key=key))
+    await asyncio.sleep(0)
+    keys.gate.set()
+    await desk.settle()
+    assert back.take(Restored).user == "ann"
+    assert other.take(ErrorEvent).code == Code.BAD_RESTORE_KEY
+
+
+async def test_a_key_stays_used_whatever_is_noticed_first_within_one_turn(desk: Desk) -> None:
+    """The loss and the return may come in one batch of the loop, in either order."""
+    for lost_first in (True, False):
+        client, key = await signed_in(desk)
+        back = await desk.connect()
+        if lost_first:
+            client.session.closed(Code.CONNECTION_LOST)
+        back.send(RestoreRequest(id=5, key=key))
+        client.session.closed(Code.CONNECTION_LOST)
+        await desk.settle()
+        assert back.take(Restored).user == "ann"
+        assert await refused(await desk.connect(), key) == Code.BAD_RESTORE_KEY
+
+
+@pytest.mark.parametrize("code", [Code.FORCED_LOGOUT, Code.CLOSED_BY_CLIENT])
+async def test_a_session_that_is_ended_while_its_key_is_being_used_does_not_come_back(
+    make_desk: MakeDesk, code: Code
+) -> None:
+    desk, keys = at_slow_keys(make_desk)
+    client, key = await signed_in(desk)
+    back = await desk.connect()
+    keys.gate = asyncio.Event()
+    back.send(RestoreRequest(id=5, key=key))
+    await asyncio.sleep(0)
+    client.session.disconnect(code, "it is over")
+    keys.gate.set()
+    await desk.settle()
+    assert back.take(ErrorEvent).code == Code.BAD_RESTORE_KEY
+    assert back.session.user == ""
+    assert await refused(await desk.connect(), key) == Code.BAD_RESTORE_KEY
+
+
+async def test_a_key_works_again_if_the_connection_is_lost_before_its_client_was_told(
+    make_desk: MakeDesk,
+) -> None:
+    desk, keys = at_slow_keys(make_desk)
+    client, key = await signed_in(desk)
+    await client.subscribe("room:1")
+    await client.drop()
+    back = await desk.connect()
+    keys.gate = asyncio.Event()
+    back.send(RestoreRequest(id=5, key=key))
+    await asyncio.sleep(0)
+    back.session.closed(Code.CONNECTION_LOST)
+    keys.gate.set()
+    await desk.settle()
+    again = await desk.connect()
+    assert (await restore(again, key)).user == "ann"
+    assert sorted(again.session.subscriptions) == ["room:1", "u:ann"]
+
+
+async def test_a_key_works_again_if_the_connection_is_lost_while_channels_are_opened(
+    make_desk: MakeDesk,
+) -> None:
+    clock = FakeClock()
+    journal = SlowQuestions(clock)
+    desk = make_desk(rules=Rules(client_publish=True, store=When.ALL), clock=clock, journal=journal)
+    client, key = await signed_in(desk)
+    await client.subscribe("room:1", "room:2")
+    id = client.session.id
+    await client.drop()
+    await desk.advance(70)  # the channels have closed
+    journal.gate = asyncio.Event()
+    back = await desk.connect()
+    back.send(RestoreRequest(id=5, key=key))
+    await journal.asked.wait()
+    assert back.session.id == id
+    assert await stored(desk.storage.kv, "shop", "restore:") == []
+    back.session.closed(Code.CONNECTION_LOST)
+    journal.gate.set()
+    await desk.settle()
+    again = await desk.connect()
+    assert (await restore(again, key)).session == id
+    assert sorted(again.session.subscriptions) == ["room:1", "room:2", "u:ann"]
+    assert await refused(await desk.connect(), key) == Code.BAD_RESTORE_KEY
+
+
+@pytest.mark.parametrize("when", ["while the key is taken", "while channels are opened"])
+async def test_a_key_works_again_where_it_takes_a_while_until_the_lost_connection_has_its_turn(
+    make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    clock = FakeClock()
+    journal = SlowQuestions(clock)
+    desk = make_desk(rules=Rules(client_publish=True, store=When.ALL), clock=clock, journal=journal)
+    client, key = await signed_in(desk)
+    await client.subscribe("room:1")
+    await client.drop()
+    await desk.advance(70)  # the channels have closed
+    gone: list[Callable[[], None]] = []
+    monkeypatch.setattr(Line, "add", lambda _, session, act: gone.append(act))
+    journal.gate = asyncio.Event()
+    back = await desk.connect()
+    back.send(RestoreRequest(id=5, key=key))
+    if when == "while channels are opened":
+        await journal.asked.wait()
+    back.session.lost(Code.CONNECTION_LOST)
+    journal.gate.set()
+    await desk.settle()
+    for act in gone:
+        act()
+    await desk.settle()
+    again = await desk.connect()
+    assert (await restore(again, key)).user == "ann"
+    assert sorted(again.session.subscriptions) == ["room:1", "u:ann"]
+
+
+async def test_a_restore_writes_no_more_than_it_must(make_desk: MakeDesk) -> None:
+    desk, keys = at_slow_keys(make_desk)
+    client, key = await signed_in(desk)
+    await client.drop()
+    keys.calls.clear()
+    await restore(await desk.connect(), key)
+    await desk.advance(1)
+    assert keys.calls == ["take", "put"]
+
+
+async def test_a_key_whose_state_is_on_its_way_to_the_store_works_with_all_of_it(
+    make_desk: MakeDesk,
+) -> None:
+    desk, keys = at_slow_keys(make_desk)
+    client, key = await signed_in(desk)
+    await client.subscribe("room:1")
+    back = await desk.connect()
+    keys.gate = asyncio.Event()
+    back.send(RestoreRequest(id=5, key=key))
+    await asyncio.sleep(0)
+    client.session.closed(Code.CONNECTION_LOST)
+    keys.gate.set()
+    await desk.settle()
+    assert sorted(back.session.subscriptions) == ["room:1", "u:ann"]
+
+
+async def test_a_key_that_the_store_will_not_forget_is_worth_nothing_all_the_same(
+    make_desk: MakeDesk,
+) -> None:
+    """Seen: it gave its holder the session that an administrator had ended, once the disk had room again."""
+    desk, keys = at_slow_keys(make_desk)
+    client, key = await signed_in(desk)
+    await desk.advance(1)  # it is saved
+    keys.keeps = True
+    client.session.closed(Code.FORCED_LOGOUT)
+    await asyncio.sleep(0)
+    await desk.world.settle()
+    assert [type(failure) for failure in desk.world.failures] == [StorageError]
+    desk.world.failures.clear()
+    assert await refused(await desk.connect(), key) == Code.BAD_RESTORE_KEY
+    keys.keeps = False
+    assert await refused(await desk.connect(), key) == Code.BAD_RESTORE_KEY
+    # The next that is written takes it along.
+    other, _ = await signed_in(desk)
+    await desk.advance(1)
+    other.session.closed(Code.CLOSED_BY_CLIENT)
+    await desk.settle()
+    assert await refused(await desk.connect(), key) == Code.BAD_RESTORE_KEY
+    assert not desk.env.restorer._dead
+    assert [page async for page in keys.scan("shop", "restore:", 10)] in ([], [[]])
+
+
+async def test_a_question_that_the_store_fails_to_answer_costs_no_state(
+    make_desk: MakeDesk,
+) -> None:
+    desk, keys = at_slow_keys(make_desk)
+    client, key = await signed_in(desk)
+    back = await desk.connect()
+    keys.gate, keys.fails = asyncio.Event(), True
+    back.send(RestoreRequest(id=5, key=key))
+    await asyncio.sleep(0)
+    client.session.closed(Code.CONNECTION_LOST)
+    keys.gate.set()
+    await desk.settle()
+    assert back.take(ErrorEvent).code == Code.STORAGE_UNAVAILABLE
+    keys.fails = False
+    assert (await restore(back, key)).user == "ann"
 
 
 async def test_rights_that_were_withdrawn_meanwhile_do_not_come_back(desk: Desk) -> None:
@@ -291,3 +540,41 @@ async def test_a_state_that_says_more_than_is_known_here_is_not_taken_up(
     part["only_from"] = "10.0.0.0/8"
     await desk.storage.kv.put("shop", name, msgspec.msgpack.encode(state), 60)
     assert await refused(await desk.connect(), key) == Code.BAD_RESTORE_KEY
+
+
+@pytest.mark.parametrize("is_all", [True, False])
+async def test_a_session_that_is_ended_while_it_is_restored_from_the_store_does_not_come_back(
+    make_desk: MakeDesk, is_all: bool
+) -> None:
+    desk, keys = at_slow_keys(make_desk)
+    client, key = await signed_in(desk)
+    await client.drop()
+    back = await desk.connect()
+    keys.gate = asyncio.Event()
+    back.send(RestoreRequest(id=5, key=key))
+    await asyncio.sleep(0)
+    await desk.env.restorer.end("other")
+    await desk.env.restorer.end("shop", "" if is_all else client.session.id)
+    keys.gate.set()
+    await desk.settle()
+    assert back.take(ErrorEvent).code == Code.BAD_RESTORE_KEY
+
+
+async def test_a_hub_that_is_closed_takes_the_keys_of_its_sessions_along(
+    make_desk: MakeDesk,
+) -> None:
+    desk, keys = at_slow_keys(make_desk)
+    _, key = await signed_in(desk)
+    other, used = await signed_in(desk, "bob")
+    await other.drop()
+    back = await desk.connect()
+    keys.gate = asyncio.Event()
+    back.send(RestoreRequest(id=5, key=used))
+    await asyncio.sleep(0)
+    closing = asyncio.ensure_future(desk.directory.close_hub("shop"))
+    await asyncio.sleep(0)
+    keys.gate.set()
+    await desk.settle()
+    await closing
+    for dead in (key, used):
+        assert await refused(await desk.connect(), dead) == Code.BAD_RESTORE_KEY

@@ -12,9 +12,11 @@ import pytest
 from arauto.codec.events import SubscribeRequest
 from arauto.hub.environment import HubLimits
 from arauto.hub.hub import Hub
+from arauto.hub.reconsider import reconsider
 from arauto.model import SlowPolicy
 from arauto.session.wheel import TimerWheel
 from arauto.settings import HubSettings, Quotas, Rules
+from arauto.tasks import at_once
 from arauto.testing.clock import FakeClock
 from tests.unit.hub.test_costs import (
     FACTOR,
@@ -124,7 +126,7 @@ async def an_identity_changes(count: int) -> Act:
     cover(hub, "hall:*", reader)
 
     def act() -> None:
-        hub.identity_changed(reader.subscriber, ["hall:*"], renamed=True)
+        at_once(reconsider(hub, reader.subscriber, ["hall:*"], renamed=True))
 
     return act
 

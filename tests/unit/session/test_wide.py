@@ -14,7 +14,7 @@ from arauto.codec.events import (
 )
 from arauto.errors import Code
 from arauto.hub.environment import HubLimits
-from arauto.limits import LOOSE_PATTERNS_LEN_MAX
+from arauto.limits import LOOSE_PATTERNS_LEN_MAX, TRIED_PATTERNS_LEN_MAX
 from arauto.model import Identity, When
 from arauto.names import ALL_CHANNELS
 from arauto.session.greeter import Greeter
@@ -230,6 +230,25 @@ async def test_patterns_that_begin_with_a_wildcard_are_bounded_per_hub() -> None
     await clients[0].drop()
     [taken] = (await clients[1].subscribe("*y", id=3)).results
     assert taken.error is None
+    await desk.close()
+
+
+async def test_patterns_that_have_to_be_tried_for_one_name_are_bounded_per_hub() -> None:
+    """Those that begin with a letter took a channel's opening as long as those that begin with a wildcard."""
+    desk = Desk()
+    clients = [await desk.connect() for _ in range(2)]
+    names = [f"a*{n}x" for n in range(TRIED_PATTERNS_LEN_MAX)]
+    reply = await clients[0].subscribe(*names)
+    assert all(result.error is None for result in reply.results)
+    # One of another beginning that a name may have as well, and one that no such name has.
+    [above, below] = (await clients[1].subscribe("*y", "abc*y")).results
+    for result in (above, below):
+        assert result.error is not None
+        assert result.error.code == Code.TOO_MANY_SUBSCRIPTIONS
+    [shared, beside] = (await clients[1].subscribe("a*1x", "b*y", id=2)).results
+    assert (shared.error, beside.error) == (None, None)
+    [segments, tail] = (await clients[1].subscribe("a:#:b", "abc*", id=3)).results
+    assert (segments.error, tail.error) == (None, None), "these are looked up, not tried"
     await desk.close()
 
 

@@ -1,13 +1,17 @@
 """Counting, summing and cutting into intervals."""
 
+from collections.abc import Callable, Iterator
+from unittest.mock import patch
+
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from arauto.errors import Code
 from arauto.telemetry.counters import COUNTER_FIELDS, TIMING_BOUNDS_NS, Counters, Timing
 from arauto.telemetry.intervals import HubLevels, Interval, Intervals
-from arauto.telemetry.metrics import HubGauges, Metrics, Totals
+from arauto.telemetry.metrics import SLICE_LEN, HubGauges, Metrics, Totals
 from arauto.testing import FakeClock
 
 
@@ -288,3 +292,139 @@ def test_the_kept_intervals_prefer_busy_hubs_to_idle_ones() -> None:
     assert len(kept.levels) == 100
     assert "h299" in kept.levels
     assert list(kept.hubs) == ["h299"]
+
+
+# Ten thousand hubs: a little in each turn, and the sums are whole all the same.
+
+
+class _Turns(FakeClock):
+    """A clock that does something between any two turns."""
+
+    __slots__ = ("between", "count")
+
+    def __init__(self, between: Callable[[], object]) -> None:
+        super().__init__(start_wall_ms=0)
+        self.between = between
+        self.count = 0
+
+    def call_soon(self, callback: Callable[[], object], /) -> None:
+        def turn() -> None:
+            self.between()
+            self.count += 1
+            callback()
+
+        super().call_soon(turn)
+
+
+def _watched(metrics: Metrics, hubs_len: int) -> list[int]:
+    """Hubs looked at, one entry per turn; the last is the one under way."""
+    looks = [0]
+
+    class Watched(Counters):
+        __slots__ = ()
+
+        @property
+        def signature(self) -> tuple[object, ...]:
+            looks[-1] += 1
+            return super().signature
+
+    def gauges() -> Iterator[HubGauges]:
+        for number in range(hubs_len):
+            looks[-1] += 1
+            yield HubGauges(f"h{number}", 1, 1, 1)
+
+    metrics.set_gauges(gauges)
+    for number in range(hubs_len):
+        metrics._hubs[f"h{number}"] = Watched()
+        metrics.hub(f"h{number}").publishes += 1
+    return looks
+
+
+def test_a_cut_and_a_sample_look_at_few_hubs_in_each_turn() -> None:
+    metrics = Metrics()
+    looks = _watched(metrics, 2_000)
+    clock = _Turns(lambda: looks.append(0))
+    _, seen = _collect(metrics, clock, sample_interval_s=100)
+    clock.advance(300)
+    assert max(looks) <= SLICE_LEN
+    assert sum(looks) == 2_000 * (1 + 1 + 3), "each counted once, each gauge once per look"
+    assert seen[0].total.publishes == len(seen[0].hubs) == 2_000
+    assert seen[0].gauges.hubs == 2_000
+
+
+def test_the_steps_of_who_receives_an_interval_are_taken_in_turns_too() -> None:
+    taken: list[int] = []
+    clock = _Turns(lambda: None)
+
+    def receive(interval: Interval) -> Iterator[None]:
+        for _ in range(5):
+            taken.append(clock.count)
+            yield
+
+    intervals = Intervals(Metrics(), clock, on_interval=receive)
+    intervals.start()
+    clock.advance(300)
+    assert len(set(taken)) == 5
+    intervals.cut()
+    assert len(taken) == 10, "or at once"
+
+
+def test_an_interval_whose_receiver_fails_holds_up_no_later_one() -> None:
+    seen: list[Interval] = []
+    clock = FakeClock(start_wall_ms=0)
+
+    def receive(interval: Interval) -> None:
+        seen.append(interval)
+        if len(seen) == 1:
+            raise RuntimeError("made up")
+
+    intervals = Intervals(Metrics(), clock, on_interval=receive)
+    intervals.start()
+    with pytest.raises(RuntimeError):
+        clock.advance(300)
+    clock.advance(300)
+    assert len(seen) == 2
+
+
+_moves = st.lists(
+    st.tuples(st.sampled_from(["count", "close", "reopen", "nothing"]), st.integers(0, 7)),
+    max_size=40,
+)
+
+
+@given(_moves, st.integers(0, 3))
+def test_what_happens_between_the_turns_of_a_cut_is_counted_once(
+    moves: list[tuple[str, int]], closed_max: int
+) -> None:
+    metrics = Metrics(closed_max=closed_max)
+    left = list(moves)
+
+    def between() -> None:
+        for _ in range(3):
+            if not left:
+                return
+            what, number = left.pop()
+            metrics.node.publishes += 1
+            if what == "count":
+                metrics.hub(f"h{number}").publishes += 10 + number
+            elif what == "close":
+                metrics.close_hub(f"h{number}")
+            elif what == "reopen":
+                metrics.close_hub(f"h{number}")
+                metrics.hub(f"h{number}").publishes += 100
+
+    clock = _Turns(between)
+    with patch("arauto.telemetry.intervals.SLICE_LEN", 1):
+        intervals, seen = _collect(metrics, clock)
+        for number in range(0, 8, 2):
+            metrics.hub(f"h{number}").publishes += 1
+        clock.advance(300 * 6)
+        between()
+        intervals.stop()
+    assert sum(each.total.publishes for each in seen) == metrics.total().publishes
+    in_hubs = sum(hub.publishes for each in seen for hub in each.hubs.values())
+    assert in_hubs <= metrics.total().publishes - metrics.node.publishes
+    if closed_max == 3 and not any(what != "count" for what, _ in moves):
+        assert in_hubs == metrics.total().publishes - metrics.node.publishes
+    assert all(hub.publishes >= 0 for each in seen for hub in each.hubs.values())
+    assert set(intervals._hubs_at) <= {*dict(metrics.hubs()).values()}, "nothing else is remembered"

@@ -1,6 +1,9 @@
 """What a scraper sees, read back with Prometheus' own parser."""
 
+import asyncio
 from collections.abc import Iterator
+from itertools import pairwise
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -9,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from arauto.errors import Code
-from arauto.telemetry.metrics import HubGauges, Metrics
+from arauto.telemetry.metrics import SLICE_LEN, HubGauges, Metrics
 from arauto.telemetry.prometheus import OTHER_HUBS, MetricsCollector, PrometheusExporter
 
 
@@ -162,6 +165,36 @@ def test_a_hub_named_other_is_an_ordinary_hub() -> None:
     assert Scraper(metrics).hubs("arauto_hub_messages_in_total") == {"other": 2, OTHER_HUBS: 0}
 
 
+def test_a_scrape_reads_few_hubs_in_each_turn_and_each_once() -> None:
+    metrics = Metrics()
+    looks = 0
+
+    def gauges() -> Iterator[HubGauges]:
+        nonlocal looks
+        for number in range(2_000):
+            looks += 1
+            yield HubGauges(f"hub-{number}", 1, 1, 1)
+
+    metrics.set_gauges(gauges)
+    for number in range(2_000):
+        metrics.hub(f"hub-{number}").messages_in += 1
+    collector = MetricsCollector(metrics, hubs_max=5)
+    turns = [looks for _ in collector.reading()]
+    assert max(later - one for one, later in pairwise(turns)) <= SLICE_LEN
+    assert (len(turns), looks) == (3 * 2_000 // SLICE_LEN, 2_000), "three times through them"
+    assert sum(1 for _ in collector.collect()) > 0
+    assert looks == 2_000, "what is shown was read before"
+
+
+async def test_scrapes_at_the_same_time_show_whole_figures() -> None:
+    metrics = Metrics()
+    for number in range(1_000):
+        metrics.hub(f"hub-{number}").messages_in += 1
+    exporter = PrometheusExporter(MetricsCollector(metrics, hubs_max=5), process=False)
+    for text in await asyncio.gather(exporter.rendered(), exporter.rendered()):
+        assert b"arauto_messages_in_total 1000.0" in text
+
+
 _step = st.tuples(
     st.sampled_from(["publish", "publish", "close", "scrape", "scrape", "interval"]),
     st.sampled_from(["a", "b", "c"]),
@@ -186,3 +219,40 @@ def test_no_series_goes_down_while_it_lives(steps: list[tuple[str, str, int]]) -
             assert len(shown) <= 2
             assert shown[OTHER_HUBS] >= last.get(OTHER_HUBS, 0)
             last = shown
+
+
+@given(st.lists(_step, min_size=5, max_size=40), st.integers(0, 2))
+def test_no_series_goes_down_though_hubs_count_and_close_while_they_are_read(
+    steps: list[tuple[str, str, int]], closed_max: int
+) -> None:
+    metrics = Metrics(closed_max=closed_max)
+    exporter = PrometheusExporter(collector := MetricsCollector(metrics, hubs_max=1), process=False)
+    left = list(steps)
+    last: dict[str, float] = {}
+    with patch("arauto.telemetry.metrics.SLICE_LEN", 1):
+        while left:
+            for _ in collector.reading():
+                if left:
+                    _act(metrics, *left.pop())
+            families = text_string_to_metric_families(exporter.render().decode())
+            shown = {
+                sample.labels.get("hub", ""): sample.value
+                for family in families
+                for sample in family.samples
+                if sample.name in ("arauto_hub_messages_in_total", "arauto_messages_in_total")
+            }
+            assert sum(shown.values()) <= 2 * shown[""], "less what left with a series that ended"
+            assert shown[""] >= last.get("", 0)
+            assert shown[OTHER_HUBS] >= last.get(OTHER_HUBS, 0)
+            last = shown
+            if left:
+                _act(metrics, *left.pop())
+
+
+def _act(metrics: Metrics, action: str, hub: str, count: int) -> None:
+    if action == "publish":
+        metrics.hub(hub).messages_in += count
+    elif action == "close":
+        metrics.close_hub(hub)
+    elif action == "interval":
+        metrics.retire_closed()

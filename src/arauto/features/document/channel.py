@@ -27,7 +27,6 @@ from arauto.features.document.value import Limits, Value
 from arauto.hub.channel import Channel
 from arauto.hub.sender import Sender
 from arauto.hub.subscriber import Subscriber
-from arauto.model import Message
 from arauto.storage.base import JournalEntry, Kind, Snapshot
 
 if TYPE_CHECKING:
@@ -50,8 +49,13 @@ _NODE_BYTES = 64
 #: Above this many stored bytes a document is rebuilt in a thread.
 _OPEN_BYTES_MAX = 4_096
 
-ChangeReply = Callable[[int, ArautoError | None], None]
-"""(version, error)."""
+#: How much the worker does before it lets others go on: values visited, of which each change that fails
+#: counts for so many at least. One that succeeds waits for the store.
+_TURN_NODES = 10_000
+_CHANGE_NODES = 100
+
+ChangeReply = Callable[[int, ArautoError | None, int], None]
+"""(version, error, how many values were visited)."""
 GetReply = Callable[[int, Value], None]
 
 
@@ -190,11 +194,8 @@ class DocumentChannel(Channel):
         self._held_bytes = 0
         super().let_go()
 
-    def welcome(
-        self, subscriber: Subscriber, replay: Sequence[Message], *, recovered: bool
-    ) -> None:
+    def introduce(self, subscriber: Subscriber) -> None:
         subscriber.outbox.send(DocumentInfo(channel=self.name, version=self.version))
-        super().welcome(subscriber, replay, recovered=recovered)
 
     # --- requests ----------------------------------------------------------------------------------
 
@@ -203,7 +204,7 @@ class DocumentChannel(Channel):
     ) -> None:
         """Apply operations, all or none; `reply` is called once they are durable or refused."""
         if len(self._queue) >= self.env.limits.pending_per_channel_max:
-            reply(self.version, _too_many_waiting())
+            reply(self.version, _too_many_waiting(), 0)
             return
         started_ns = self.env.clock.fine_ns()
         self._enqueue(_ChangeRequest(operations, if_version, sender, reply, started_ns))
@@ -241,13 +242,17 @@ class DocumentChannel(Channel):
 
     async def _work(self) -> None:
         assert self._idle is not None
+        worked_nodes = 0
         try:
             while self._queue:
+                if worked_nodes >= _TURN_NODES:
+                    worked_nodes = 0
+                    await asyncio.sleep(0)
                 if self._snapshot_due and not self._saves().locked():
                     self.env.tasks.spawn(self._save(self._picture()))
                 request = self._queue.popleft()
                 if isinstance(request, _ChangeRequest):
-                    await self._apply(request)
+                    worked_nodes += _CHANGE_NODES + await self._apply(request)
                 else:
                     request(self._document.version, self._document.value)
         finally:
@@ -257,8 +262,10 @@ class DocumentChannel(Channel):
             if not self.subscribers:
                 self.hub.touch(self)
 
-    async def _apply(self, request: _ChangeRequest) -> None:
+    async def _apply(self, request: _ChangeRequest) -> int:
+        """How many values were visited."""
         document = self._document
+        before_nodes = document.visited_nodes
         try:
             change = document.change(
                 request.operations,
@@ -267,21 +274,23 @@ class DocumentChannel(Channel):
                 limits=Limits(size_bytes_max=self.env.limits.document_bytes_max),
             )
         except ArautoError as error:
-            request.reply(document.version, error)
-            return
+            visited_nodes = document.visited_nodes - before_nodes
+            request.reply(document.version, error, visited_nodes)
+            return visited_nodes
+        visited_nodes = document.visited_nodes - before_nodes
         before_bytes, size_bytes = self._held_bytes, self._document_bytes()
         # What shrinks gives its bytes back only once that is sure: they might not be there again.
         if size_bytes > before_bytes and not self._hold(size_bytes):
             document.revert(change.version)
-            request.reply(document.version, _no_room())
-            return
+            request.reply(document.version, _no_room(), visited_nodes)
+            return visited_nodes
         try:
             await self.env.storage.kv.push(self.hub.name, self._log_key, change.data)
         except StorageError as error:
             document.revert(change.version)
             self._hold(before_bytes)
-            request.reply(document.version, error)
-            return
+            request.reply(document.version, error, visited_nodes)
+            return visited_nodes
         document.confirm(change.version)
         self._hold(size_bytes)
         self.env.encodings.drop(self)
@@ -295,11 +304,12 @@ class DocumentChannel(Channel):
         )
         self.broadcast(update)
         self._readers.changed(update)
-        request.reply(change.version, None)
+        request.reply(change.version, None, visited_nodes)
         self._journal(change.version, change.data, request.sender, now_ms)
         self._logged(len(change.data))
         elapsed_ns = self.env.clock.fine_ns() - request.started_ns
         self.hub.counters.document_time.observe(elapsed_ns)
+        return visited_nodes
 
     def _document_bytes(self) -> int:
         """What the document takes in memory, about."""

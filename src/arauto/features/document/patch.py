@@ -55,13 +55,15 @@ _Found: TypeAlias = Value | Literal[_Missing.MISSING]
 class Document:
     """A value and its exact size. Only `apply` changes it; readers must not keep or change `value`."""
 
-    __slots__ = ("nodes", "size_bytes", "value")
+    __slots__ = ("nodes", "size_bytes", "value", "visited_nodes")
 
     def __init__(self, value: Value) -> None:
         size = measure(value)
         self.value = value
         self.nodes = size.nodes
         self.size_bytes = size.size_bytes
+        self.visited_nodes = 0
+        """How many values all changes have visited, those that failed too. Only grows."""
 
     def resize(self, nodes: int, size_bytes: int) -> None:
         self.nodes = nodes
@@ -384,6 +386,7 @@ class _Batch:
         raise ArautoError(Code.DOCUMENT_TOO_LARGE, rule, field="path")
 
     def _visit(self, nodes: int) -> None:
+        self._document.visited_nodes += nodes
         self._work_nodes += nodes
         if self._work_nodes > self._limits.work_nodes_max:
             raise ArautoError(

@@ -71,6 +71,11 @@ class DocumentState:
         return self._document.size_bytes
 
     @property
+    def visited_nodes(self) -> int:
+        """How many values all changes have visited, those that failed too. Only grows."""
+        return self._document.visited_nodes
+
+    @property
     def confirmed_version(self) -> int:
         """The newest version that is durable."""
         return self.version - len(self._pending)

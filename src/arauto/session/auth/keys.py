@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey, RSAPubli
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from jwt.utils import base64url_decode
 
+from arauto.config.problems import nearest
 from arauto.errors import ArautoError, Code
 from arauto.session.auth.jws import Key
 from arauto.settings import JwtSettings
@@ -30,6 +31,7 @@ _RSA_BITS_MAX = 8_192
 _RSA_EXPONENT_MAX = 2**32
 
 _ALGORITHM_OF = {"RSA": "RS256", "OKP": "EdDSA", "oct": "HS256"}
+_ALGORITHMS = ("HS256", "RS256", "EdDSA")
 
 
 def check_jwt_settings(settings: JwtSettings) -> JwtSettings:
@@ -58,6 +60,10 @@ def static_key(settings: JwtSettings) -> Key | None:
     Raises:
         ArautoError: BAD_FIELD, naming the field.
     """
+    if settings.algorithm and settings.algorithm not in _ALGORITHMS:
+        meant = nearest(settings.algorithm, _ALGORITHMS)
+        hint = f"; did you mean {meant}?" if meant else ""
+        raise _bad(f"must be one of {', '.join(_ALGORITHMS)}{hint}", "jwt.algorithm")
     if settings.secret:
         if settings.algorithm != "HS256":
             raise _bad("a secret goes with HS256", "jwt.algorithm")

@@ -9,13 +9,10 @@ requests (hubs that share an address must not share a TLS connection). Time, siz
 """
 
 import asyncio
-import ipaddress
-import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from typing import Protocol, cast
+from typing import cast
 
 import httpx
 import msgspec
@@ -23,13 +20,12 @@ import structlog
 
 from arauto.errors import ArautoError, Code
 from arauto.session.auth.addresses import AddressPolicy, IpAddress, Target, parse_url
+from arauto.session.auth.resolver import Resolver, SystemResolver
 
 __all__ = [
     "OutboundClient",
     "OutboundError",
     "OutboundResponse",
-    "Resolver",
-    "SystemResolver",
     "may_set_header",
 ]
 
@@ -39,7 +35,6 @@ PER_HUB_MAX = 32
 TOTAL_MAX = 512
 _ADDRESSES_MAX = 16
 _ATTEMPTS_MAX = 4
-_RESOLVER_THREADS = 8
 
 #: Headers that say where a message goes or where it ends. They are ours alone.
 _OWN_HEADERS = frozenset(
@@ -90,35 +85,6 @@ class OutboundResponse(msgspec.Struct, frozen=True):
     content_type: str
     """Lower case, without parameters."""
     body: bytes
-
-
-class Resolver(Protocol):
-    """Turns a host name into addresses."""
-
-    async def resolve(self, host: str, port: int) -> list[IpAddress]:
-        """Return the addresses in the order to try them; OSError if there are none."""
-
-
-class SystemResolver:
-    """The operating system's resolver, in threads of its own: slow names must not hold up storage."""
-
-    __slots__ = ("_threads",)
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_RESOLVER_THREADS, "arauto-resolve")
-
-    async def resolve(self, host: str, port: int) -> list[IpAddress]:
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, _getaddrinfo, host, port)
-        return list(dict.fromkeys(ipaddress.ip_address(address) for address in found))
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-def _getaddrinfo(host: str, port: int) -> list[str]:
-    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-    return [str(info[4][0]) for info in infos]
 
 
 class OutboundClient:
@@ -203,7 +169,7 @@ class OutboundClient:
         self._total += 1
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._call(method, url, headers or {}, body)
+                return await self._call(hub, method, url, headers or {}, body)
         except TimeoutError:
             raise self._failed(hub, "timeout") from None
         except OutboundError as error:
@@ -220,13 +186,13 @@ class OutboundClient:
         return OutboundError(reason)
 
     async def _call(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes
+        self, hub: str, method: str, url: str, headers: Mapping[str, str], body: bytes
     ) -> OutboundResponse:
         try:
             target = parse_url(url)
         except ArautoError:
             raise OutboundError("url") from None
-        for address in await self._addresses(target):
+        for address in await self._addresses(hub, target):
             try:
                 return await self._send(target, address, method, headers, body)
             except (httpx.ConnectError, httpx.ConnectTimeout):
@@ -237,11 +203,11 @@ class OutboundClient:
                 raise OutboundError("request") from None
         raise OutboundError("connect")
 
-    async def _addresses(self, target: Target) -> list[IpAddress]:
+    async def _addresses(self, hub: str, target: Target) -> list[IpAddress]:
         found = [target.ip] if target.ip is not None else []
         if not found:
             try:
-                found = await self._resolver.resolve(target.host, target.port)
+                found = await self._resolver.resolve(hub, target.host, target.port)
             except (OSError, ValueError):
                 raise OutboundError("resolve") from None
         if not found or len(found) > _ADDRESSES_MAX:

@@ -14,7 +14,7 @@ FUZZ_S ?= 600
 PYTEST_ARGS ?=
 # How a target spreads its tests over processes; `PYTEST_ARGS="-n 0 --pdb"` keeps them in one.
 SPREAD :=
-PYTEST = $(BIN)/python -m pytest -q -m "not soak" $(SPREAD) $(PYTEST_ARGS)
+PYTEST = $(BIN)/python -m pytest -q -m "not soak" --durations=10 $(SPREAD) $(PYTEST_ARGS)
 
 .PHONY: help
 help:
@@ -38,8 +38,9 @@ unit: setup ## Tests without sockets or processes, and the architecture's rules
 	@echo "Unit and architecture tests, by two processes"
 	@$(PYTEST) --asyncio-debug tests/unit tests/arch
 
+integration: SPREAD := -n 2 --dist loadscope
 integration: setup services ## Tests with real servers, processes and faults
-	@echo "Contract, integration, conformance and chaos tests"
+	@echo "Contract, integration, conformance and chaos tests, by two processes"
 	@$(PYTEST) $(wildcard tests/contract tests/integration tests/conformance tests/examples tests/interop tests/chaos)
 
 pipeline: SPREAD := -n 2 --dist loadscope
@@ -67,8 +68,8 @@ fuzz-short: setup
 	@echo "Fuzzing, $(FUZZ_SHORT_S) s per target"
 	@scripts/fuzz.sh $(FUZZ_SHORT_S)
 
-chaos: setup services ## Only the tests that kill, stall and starve real nodes
-	@$(PYTEST) -v tests/chaos
+chaos: setup services ## Only the tests that kill, stall and starve real nodes, with 30 kills for ten
+	@CHAOS_KILLS=$${CHAOS_KILLS:-30} $(PYTEST) -v tests/chaos
 
 chaos-pipeline: setup services ## Kill the data pipeline ten times while it works
 	@PIPELINE_KILLS=10 $(PYTEST) -v tests/pipeline/crash

@@ -19,25 +19,31 @@ fi
 
 crashes=.cache/fuzz/crashes
 mkdir -p $crashes
-failed=0
-for target in "${targets[@]}"; do
-  name=$(basename "$target" .py)
+
+fuzz() { # target
+  local name log learnt corpora
+  name=$(basename "$1" .py)
   name=${name#fuzz_}
   learnt=.cache/fuzz/corpus/$name
   log=.cache/fuzz/$name.log
   mkdir -p "$learnt"
   corpora=("$learnt")
   [ ! -d "fuzz/corpus/$name" ] || corpora+=("fuzz/corpus/$name")
-  printf '  %-16s ' "$name"
   # -timeout: one input may not keep the target busy; -rss_limit_mb: nor make it swallow memory.
-  if $python "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
+  if $python "$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
     -artifact_prefix="$crashes/$name-" "${corpora[@]}" >"$log" 2>&1; then
-    awk '/number_of_executed_units/ { runs = $2 } END { printf "ok      %d inputs\n", runs }' "$log"
+    awk -v name="$name" '/number_of_executed_units/ { runs = $2 }
+      END { printf "  %-16s ok      %d inputs\n", name, runs }' "$log"
   else
-    printf 'FAILED\n'
-    tail -n 40 "$log" | sed 's/^/    /'
-    failed=$((failed + 1))
+    printf '  %-16s FAILED\n%s\n' "$name" "$(tail -n 40 "$log" | sed 's/^/    /')"
+    return 1
   fi
-done
-[ $failed = 0 ] || printf '%d target(s) failed; the inputs are in %s\n' $failed $crashes
-exit $((failed > 0))
+}
+export -f fuzz
+export python seconds crashes
+
+# Two at a time: a target keeps one core busy.
+if ! printf '%s\0' "${targets[@]}" | xargs -0 -n 1 -P 2 bash -c 'fuzz "$0"'; then
+  printf 'Inputs that broke a target are in %s\n' $crashes
+  exit 1
+fi

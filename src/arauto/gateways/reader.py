@@ -64,6 +64,7 @@ class FrameReader(WSProtocol):  # type: ignore[misc]
         "_connection",
         "_first_bytes",
         "_fragments_bytes",
+        "_has_finished",
         "_is_deaf",
         "_message_bytes_max",
         "_real",
@@ -90,6 +91,8 @@ class FrameReader(WSProtocol):  # type: ignore[misc]
         self._message_bytes_max = message_bytes_max
         self._first_bytes = max(read_buffer_bytes, _SIZE_MIN) - _SPARE_BYTES
         self._fragments_bytes = 0
+        self._has_finished = False
+        """Whether a message that came in pieces has become whole with what was read last."""
         self._is_deaf = False
         self._real: Any = None
         self.hub = hub
@@ -156,6 +159,7 @@ class FrameReader(WSProtocol):  # type: ignore[misc]
                 self.cut_off()
                 return
             self._size_bytes = size_bytes * 2
+        self._has_finished = False
         WSProtocol.buffer_updated(self, nbytes)
         if self.held_bytes:
             self._look(end)
@@ -164,11 +168,12 @@ class FrameReader(WSProtocol):  # type: ignore[misc]
         kept_bytes = self._size_bytes - len(WSProtocol.get_buffer(self, -1))
         if self._is_deaf:
             return
-        if kept_bytes < end:
+        if kept_bytes < end and (self._has_finished or not self._fragments_bytes):
             is_idle = not kept_bytes and not self._fragments_bytes
             self._buffers.went_on(self, is_idle=is_idle)
         else:
-            # The beginning of a message waits in what may have been idle.
+            # The beginning of a message waits in what may have been idle; or another piece of it came, or a
+            # ping between the pieces, which ends nothing.
             self._buffers.began(self)
 
     def hold_fragments(self, size_bytes: int) -> bool:
@@ -176,6 +181,7 @@ class FrameReader(WSProtocol):  # type: ignore[misc]
         more_bytes = size_bytes - self._fragments_bytes
         if more_bytes <= 0:
             if more_bytes:
+                self._has_finished = True
                 self._buffers.give(self, -more_bytes)
         elif not self._buffers.take(self, more_bytes):
             self._is_deaf = True

@@ -152,6 +152,32 @@ async def test_a_message_that_was_begun_in_an_idle_buffer_gives_way_as_others_do
     assert buffers.held_bytes <= 300_000
 
 
+@pytest.mark.parametrize(
+    "sign_of_life", [frame(b"", 0x9), frame(b"x", 0, fin=False)], ids=["ping", "piece"]
+)
+async def test_pings_and_more_pieces_do_not_put_off_whose_message_never_ends(
+    sign_of_life: bytes,
+) -> None:
+    buffers = ReadBuffers(300_000)
+    endless, honest, third = (Peer(buffers, "shop") for _ in range(3))
+    endless.send(frame(LARGE, fin=False))
+    honest.send(frame(LARGE)[:-1])
+    endless.send(sign_of_life)
+    third.send(frame(LARGE)[:-1])
+    assert (endless.ended, honest.ended) == (Code.OVERLOADED, None)
+
+
+async def test_whose_messages_in_pieces_become_whole_is_put_off() -> None:
+    buffers = ReadBuffers(300_000)
+    busy, slow, third = (Peer(buffers, "shop") for _ in range(3))
+    busy.send(frame(LARGE, fin=False))
+    slow.send(frame(LARGE)[:-1])
+    busy.send(frame(b"", 0) + frame(b"and on", fin=False))
+    third.send(frame(LARGE)[:-1])
+    assert (busy.ended, slow.ended) == (None, Code.OVERLOADED)
+    assert busy.messages == [LARGE]
+
+
 @pytest.mark.parametrize("seed", range(5))
 async def test_random_messages_in_random_pieces_arrive_byte_for_byte(seed: int) -> None:
     """While there is room for a few of them only; who is cut off for that is told so."""

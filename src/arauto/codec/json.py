@@ -20,7 +20,7 @@ from arauto.codec.events import Event, Publication, Request
 from arauto.codec.json_client import EVENT_FROM_SHAPE, REQUEST_TO_SHAPE
 from arauto.codec.json_event_shapes import AnyEvent
 from arauto.codec.json_events import EVENT_TO_SHAPE
-from arauto.codec.json_open import AnyOpenRequest, note_unknown, shape_behind
+from arauto.codec.json_open import FIELD_NAMES, AnyOpenRequest, note_unknown, shape_behind
 from arauto.codec.json_request_shapes import AnyRequest
 from arauto.codec.json_requests import REQUEST_FROM_SHAPE
 from arauto.codec.json_values import JsonValueWriter
@@ -36,6 +36,7 @@ __all__ = ["JsonCodec"]
 _EVENTS: Final = Names(event.name.lower() for event in EventType)
 # "… - at `$.messages[0].channel`"; a dict's key shows as [...], so a path holds schema names only.
 _PATH = re.compile(r" - at `\$\.?([^`]*)`\Z")
+_STEP = re.compile(r"\[(?:\d{1,5}|\.\.\.)\]|\.")
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 _EXPECTED = re.compile(r"Expected `(\w+)`(?:, got `(\w+)`)?")
 
@@ -160,13 +161,15 @@ def _not_an_object() -> ArautoError:
 def _field_refusal(text: str, wrong_way: Code) -> ArautoError:
     found = _PATH.search(text)
     field = found[1] if found else ""
+    if text.startswith("Object contains unknown field"):
+        # Its name is the sender's, who may have written what looks like a path.
+        is_path = FIELD_NAMES.issuperset(filter(None, _STEP.split(field)))
+        return UnknownFieldError(field if is_path else "")
     if field == "event":
         return ArautoError(wrong_way, "only the other side sends this event", field="event")
     missing = _MISSING.match(text)
     if missing:
         return bad_field(f"{field}.{missing[1]}".removeprefix("."), "is required")
-    if text.startswith("Object contains unknown field"):
-        return UnknownFieldError(field)
     expected = _EXPECTED.match(text)
     if expected:
         got = f", not {expected[2]}" if expected[2] else ""

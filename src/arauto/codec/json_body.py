@@ -25,7 +25,9 @@ _UNKNOWN = "Object contains unknown field"
 # "… - at `$.quotas.sessionsMax`"; keys of a dict show as [...], so a path holds schema names only.
 _PATH = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`\Z")
 _STEP = re.compile(r"\[[^\]]*\]|[^.\[\]]+")
-_UNKNOWN_NAME = re.compile(r"Object contains unknown field `(.*)`\Z", re.DOTALL)
+_UNKNOWN_FIELD = re.compile(
+    r"Object contains unknown field `([^`]*)`(?: - at `(?:key in )?\$\.?([^`]*)`)?\Z"
+)
 _WORD = re.compile(r"Invalid enum value '(.*)'\Z", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 _BOUND = re.compile(r"Expected `(\w+)` (?:of )?((?:length )?(?:<=|>=|<|>|==) \S+)")
@@ -67,15 +69,20 @@ def field_rule(text: str, wanted: Any = None) -> tuple[str, str]:
         text: what the parser said.
         wanted: the type it was to make, which has the names and words that could have been meant.
     """
+    if text.startswith(_UNKNOWN):
+        unknown = _UNKNOWN_FIELD.match(text)
+        name, field = (unknown[1], unknown[2] or "") if unknown else ("", "")
+        names = _names_at(wanted, field)
+        if not names:
+            # The field's name is the sender's, who may have written what looks like a path.
+            field, names = "", _names_at(wanted, "")
+        return field, "must have no unknown fields" + _hint(name, names, "it may have")
     found = _PATH.search(text)
     field = found[1] if found else ""
     text = _PATH.sub("", text)
     missing = _MISSING.match(text)
     if missing:
         return f"{field}.{missing[1]}".removeprefix("."), "is required"
-    if text.startswith(_UNKNOWN):
-        hint = _hint(_UNKNOWN_NAME.match(text), _names_at(wanted, field), "it may have")
-        return field, "must have no unknown fields" + hint
     bound = _BOUND.match(text)
     if bound:
         return field, f"must be of type {bound[1]} and {bound[2]}"
@@ -90,14 +97,15 @@ def field_rule(text: str, wanted: Any = None) -> tuple[str, str]:
         rule = (
             f"must be one of {', '.join(words)}" if words else "must be one of the documented words"
         )
-        return field, rule + _hint(_WORD.match(text), words, "")
+        word = _WORD.match(text)
+        return field, rule + _hint(word[1] if word else "", words, "")
     return field, "breaks a rule of the schema"
 
 
-def _hint(found: "re.Match[str] | None", known: Iterable[str], otherwise: str) -> str:
+def _hint(written: str, known: Iterable[str], otherwise: str) -> str:
     """The known name that was probably meant, or else all of them after some words; "" for no words."""
     known = tuple(known)
-    meant = nearest(found[1], known) if found is not None else ""
+    meant = nearest(written, known)
     if meant:
         return f"; did you mean {meant}?"
     return f"; {otherwise} {', '.join(known)}" if known and otherwise else ""

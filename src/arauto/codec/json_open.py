@@ -14,7 +14,7 @@ from msgspec import Raw
 from arauto.codec import json_request_shapes as shapes
 from arauto.codec.unknown import Names, Unknown, check_unknown_bytes
 
-__all__ = ["AnyOpenRequest", "OpenPublishBody", "note_unknown", "shape_behind"]
+__all__ = ["FIELD_NAMES", "AnyOpenRequest", "OpenPublishBody", "note_unknown", "shape_behind"]
 
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_objects = msgspec.json.Decoder(list[dict[str, Raw]]).decode
@@ -70,6 +70,9 @@ _NAMES: Final[dict[type, Names]] = {
         OpenPublishBody,
     )
 }
+
+#: Of all requests and of the items of their lists.
+FIELD_NAMES: Final = frozenset(name for names in _NAMES.values() for name in names.known)
 
 
 def shape_behind(shape: msgspec.Struct) -> type[msgspec.Struct]:

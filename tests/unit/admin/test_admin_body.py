@@ -114,6 +114,9 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 def test_what_was_sent_is_never_repeated(text: str) -> None:
     bodies: list[Any] = [
         {text: 1},
+        # As the parser itself names a place.
+        {f"x - at `$.{text}": 1},
+        {f"x` - at `$.{text}": 1},
         {"store": text},
         {"retainS": text},
         {"messages": [{text: 1}]},

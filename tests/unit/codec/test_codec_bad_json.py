@@ -113,6 +113,14 @@ FIELDS: dict[str, tuple[bytes, str]] = {
     "URL-safe base64": (publish(base64="-_-_"), "messages[0].base64"),
     "content type beside text": (publish(content_type="text/html"), "messages[0].content_type"),
     "unknown message field": (publish(hunter2=1), "messages[0]"),
+    "unknown field called as the parser names places": (
+        request("ping", **{"x - at `$.hunter2": 1}),
+        "",
+    ),
+    "unknown field called as the parser ends names": (
+        request("ping", **{"x` - at `$.hunter2": 1}),
+        "",
+    ),
     "key with a NUL": (publish(key="a\0b"), "messages[0].key"),
     "key too long": (publish(key="é" * 128), "messages[0].key"),
     "idempotency key too long": (publish(idempotency_key="k" * 129), "messages[0].idempotency_key"),

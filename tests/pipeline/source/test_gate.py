@@ -1,8 +1,9 @@
 """A stream stops where a rule was set that whoever reads it does not know; and what that rule then sees."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -128,3 +129,24 @@ def test_a_rule_that_was_passed_sees_what_comes_behind_the_rows_that_were_planne
     assert not_before(journal, since, {"n1": 8, "n2": 4}) == since | {
         early: Since("n1", 8, T0 + 101_000)
     }
+
+
+def test_finding_where_to_start_costs_no_more_for_hundreds_of_rules_than_for_one(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    fetch = journal._source.fetch
+
+    def counted(sql: str, *params: Any) -> list[Sequence[Any]]:
+        asked.append(sql)
+        return fetch(sql, *params)
+
+    monkeypatch.setattr(journal._source, "fetch", counted)
+    costs = []
+    for rules in (1, 300):
+        asked.clear()
+        since = {("shop", f"r{n}"): Since("n1", 7, T0 + 100_000 + n) for n in range(rules)}
+        assert starting_place(journal, since, since) == {"n1": 7, "n2": 2}
+        assert not_before(journal, since, {"n1": 8})["shop", "r0"] == Since("n1", 8, T0 + 101_000)
+        costs.append(len(asked))
+    assert costs[1] <= costs[0], costs

@@ -4,7 +4,7 @@ The journal says where it was set. On the same node rows are compared by their p
 back at times; on other nodes by their time.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -63,12 +63,13 @@ def not_before(
     behind what it has planned, which it may have to read again.
     """
     seen = dict(found)
+    planned_ms: dict[str, int] = {}
     for rule, since in found.items():
         last = planned.get(since.node, 0) if since is not None else 0
         if since is not None and last > since.seq:
-            seen[rule] = Since(
-                since.node, last, max(since.ts_ms, journal.time_ms(since.node, last))
-            )
+            if since.node not in planned_ms:
+                planned_ms[since.node] = journal.time_ms(since.node, last)
+            seen[rule] = Since(since.node, last, max(since.ts_ms, planned_ms[since.node]))
     return seen
 
 
@@ -80,22 +81,22 @@ def starting_place(
     A rule that was set before all that was looked at begins with what the database still has of that.
     """
     known = [since.get(rule) for rule in rules]
-    return {
-        node: min((_before(journal, node, place, each) for each in known), default=place.last)
-        for node, place in journal.places().items()
-    }
+    return {node: _before(journal, node, place, known) for node, place in journal.places().items()}
 
 
-def _before(journal: Journal, node: str, place: Place, since: Since | None) -> int:
-    """The last row of a node that a rule need not see."""
-    if since is None:
-        return min(place.last, max(place.trimmed, place.last - _LOOK_BACK_ROWS))
-    if since.node == node:
-        return since.seq
-    low, high = first_seq_of(node) - 1, place.last
+def _before(journal: Journal, node: str, place: Place, known: Sequence[Since | None]) -> int:
+    """The last row of a node that none of the rules need see."""
+    last = min((each.seq for each in known if each and each.node == node), default=place.last)
+    if None in known:
+        last = min(last, place.last, max(place.trimmed, place.last - _LOOK_BACK_ROWS))
+    # The one that was set first elsewhere stands for all of those.
+    times = [each.ts_ms for each in known if each and each.node != node]
+    if not times:
+        return last
+    low, high = first_seq_of(node) - 1, last
     while low < high:
         middle = (low + high + 1) // 2
-        if journal.time_ms(node, middle) < since.ts_ms - _SLACK_MS:
+        if journal.time_ms(node, middle) < min(times) - _SLACK_MS:
             low = middle
         else:
             high = middle - 1

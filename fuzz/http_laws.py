@@ -72,6 +72,7 @@ class Outcome:
 
     def __init__(self) -> None:
         self.statuses: list[int] = []
+        self.refused: list[int] = []
         self.requests: list[dict[str, Any]] = []
         self.bodies: list[bytes] = []
         self.upgrades: list[Upgrade] = []
@@ -143,7 +144,9 @@ async def _feed(data: bytes, how: int) -> Outcome:
         interface="asgi3",
     )
     state, admission, transport = ServerState(), Admission(10, 10), _Transport()
-    protocol = GuardedHttp(config, state, LIMITS, admission, outcome.upgrade)
+    protocol = GuardedHttp(
+        config, state, LIMITS, admission, outcome.upgrade, outcome.refused.append
+    )
     protocol.connection_made(transport)
     for piece in _pieces(data, how):
         if transport.closed or outcome.upgrades:
@@ -168,6 +171,7 @@ async def _feed(data: bytes, how: int) -> Outcome:
     assert protocol._deadline is None
     assert protocol.timeout_keep_alive_task is None
     outcome.statuses = _statuses(transport.written)
+    assert len(outcome.refused) >= sum(status in _REFUSALS for status in outcome.statuses)
     return outcome
 
 

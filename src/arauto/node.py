@@ -322,6 +322,7 @@ class Node:
             limits=_http_limits(connection.http, connection.http.body_bytes_max),
             admission=Admission(connection.max_connections, connection.connections_per_ip_max),
             upgrade=self.websocket.upgrade,
+            count=self.metrics.node.refuse,
             keep_alive_s=connection.http.keep_alive_timeout_s,
             tls=_tls(connection.tls.cert_file, connection.tls.key_file),
         )
@@ -369,11 +370,16 @@ class Node:
             app,
             limits=_http_limits(http, config.admin.body_bytes_max),
             admission=Admission(_ADMIN_CONNECTIONS_MAX),
-            upgrade=_no_upgrade,
+            upgrade=self._no_upgrade,
+            count=self.metrics.node.refuse,
             keep_alive_s=http.keep_alive_timeout_s,
         )
         await self.admin_port.listen(config.admin.host, config.admin.port)
         self._closers.append(lambda: self.admin_port.close(config.node.shutdown_grace_s))
+
+    def _no_upgrade(self, request: Upgrade) -> bytes:
+        self.metrics.node.refuse(Code.HANDSHAKE_REFUSED)
+        return response(404, Code.HANDSHAKE_REFUSED, "there is no WebSocket here")
 
     def _describe(self) -> NodeInfo:
         config = self.config
@@ -480,10 +486,6 @@ def _http_limits(http: HttpConfig, body_bytes_max: int) -> HttpLimits:
         body_bytes_max=body_bytes_max,
         request_timeout_s=http.request_timeout_s,
     )
-
-
-def _no_upgrade(request: Upgrade) -> bytes:
-    return response(404, Code.HANDSHAKE_REFUSED, "there is no WebSocket here")
 
 
 def _report(error: BaseException) -> None:

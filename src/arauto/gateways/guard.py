@@ -101,11 +101,14 @@ class GuardedHttp(HttpToolsProtocol):
         limits: HttpLimits,
         admission: Admission,
         upgrade: UpgradeHandler,
+        count: Callable[[Code], object],
     ) -> None:
+        """`count` is told of each refusal of its own."""
         super().__init__(config=config, server_state=server_state, app_state={})
         self._limits = limits
         self._admission = admission
         self._upgrade = upgrade
+        self._count = count
         self._address = ""
         self._admitted = False
         self._header_bytes = 0
@@ -298,15 +301,18 @@ class GuardedHttp(HttpToolsProtocol):
     # --- refusing ----------------------------------------------------------------------------------
 
     def _refuse(self, status: int, code: Code, reason: str, *, retry_after_s: int = 0) -> None:
-        if not self._may_answer():
+        if not self._may_answer(code):
             return
         self.transport.write(response(status, code, reason, retry_after_s=retry_after_s))
         self.transport.close()
 
-    def _may_answer(self) -> bool:
-        """Whether it is the turn of the request that is being read. If not, nothing more is heard."""
+    def _may_answer(self, code: Code) -> bool:
+        """Count a refusal, and return whether it is the turn of the request that is being read. If not,
+        nothing more is heard.
+        """
         if self.transport.is_closing() or self._is_deaf:
             return False
+        self._count(code)
         own = None if self._is_whole else self._owed[-1]
         if own is not None and own.response_started:
             self._hear_no_more(own)
@@ -343,7 +349,7 @@ class GuardedHttp(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         self._deadline = None
-        if self._may_answer():
+        if self._may_answer(Code.REQUEST_TOO_SLOW):
             self.transport.write(
                 response(408, Code.REQUEST_TOO_SLOW, "the request took too long to arrive")
             )

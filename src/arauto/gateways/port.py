@@ -9,6 +9,7 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
+from arauto.errors import Code
 from arauto.gateways.guard import Admission, GuardedHttp, HttpLimits, UpgradeHandler
 
 __all__ = ["Port"]
@@ -30,12 +31,15 @@ class Port:
         limits: HttpLimits,
         admission: Admission,
         upgrade: UpgradeHandler,
+        count: Callable[[Code], object],
         keep_alive_s: float,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        """`count` is told of what is refused before application or handler see it."""
         self._limits = limits
         self.admission = admission
         self._upgrade = upgrade
+        self._count = count
         self._tls = tls
         self._config = uvicorn.Config(
             app,
@@ -71,7 +75,9 @@ class Port:
         self.port = self._server.sockets[0].getsockname()[1]
 
     def _protocol(self) -> GuardedHttp:
-        return GuardedHttp(self._config, self._state, self._limits, self.admission, self._upgrade)
+        return GuardedHttp(
+            self._config, self._state, self._limits, self.admission, self._upgrade, self._count
+        )
 
     def stop_listening(self) -> None:
         """Accept no more connections; those there are go on."""

@@ -35,15 +35,6 @@ _EARLY_PONGS_MAX = 16
 _KEY = re.compile(rb"[A-Za-z0-9+/]{22}==\Z")
 
 
-def _old_version() -> bytes:
-    return response(
-        426,
-        Code.HANDSHAKE_REFUSED,
-        "speak version 13 of the WebSocket protocol",
-        headers=b"Sec-WebSocket-Version: 13\r\n",
-    )
-
-
 class WebSocketGateway:
     """Turns upgrade requests into sessions."""
 
@@ -72,9 +63,9 @@ class WebSocketGateway:
         try:
             target = urlsplit(request.target.decode("latin-1"))
         except ValueError:
-            return response(400, Code.HANDSHAKE_REFUSED, "the address is malformed")
+            return self._deny(request, "", _refused("the address is malformed"), 400)
         if target.path != "/v1/ws":
-            return response(404, Code.HANDSHAKE_REFUSED, "WebSocket lives at /v1/ws")
+            return self._deny(request, "", _refused("WebSocket lives at /v1/ws"), 404)
         try:
             query = read_query(target.query.encode("latin-1"), _QUERY_LEN_MAX)
             is_strict(query)
@@ -83,9 +74,11 @@ class WebSocketGateway:
         hub = last(query, "hub")
         headers = dict(request.headers)
         if headers.get(b"sec-websocket-version") != b"13":
-            return _old_version()
+            old = _refused("speak version 13 of the WebSocket protocol")
+            return self._deny(request, hub, old, 426, b"Sec-WebSocket-Version: 13\r\n")
         if not _KEY.match(headers.get(b"sec-websocket-key", b"")):
-            return response(400, Code.HANDSHAKE_REFUSED, "Sec-WebSocket-Key is 16 bytes in base64")
+            no_key = _refused("Sec-WebSocket-Key is 16 bytes in base64")
+            return self._deny(request, hub, no_key, 400)
         page = _page(headers, request.secure, hub)
         try:
             self._pages.check_host(page.host)
@@ -122,10 +115,17 @@ class WebSocketGateway:
             request.transport.write(refusal)
             request.transport.close()
 
-    def _deny(self, request: Upgrade, hub: str, error: ArautoError, status: int = 403) -> bytes:
+    def _deny(
+        self,
+        request: Upgrade,
+        hub: str,
+        error: ArautoError,
+        status: int = 403,
+        headers: bytes = b"",
+    ) -> bytes:
         asker = Asker(transport="websocket", address=request.address)
         self.env.refusals_of(hub).note(error, asker, request="connect")
-        return response(status, error.code, error.told, field=error.field)
+        return response(status, error.code, error.told, field=error.field, headers=headers)
 
     def _accept(
         self, request: Upgrade, query: dict[str, list[str]], headers: dict[bytes, bytes]
@@ -136,7 +136,7 @@ class WebSocketGateway:
         chosen = next((name for name in offered if name in self._formats), "")
         if offered and not chosen:
             known = " or ".join(self._formats)
-            return response(400, Code.HANDSHAKE_REFUSED, f"offer the subprotocol {known}")
+            return self._deny(request, hub, _refused(f"offer the subprotocol {known}"), 400)
         token = last(query, "token") or bearer_of(
             headers.get(b"authorization", b"").decode("latin-1")
         )
@@ -160,6 +160,10 @@ class WebSocketGateway:
         """Ask every client to go elsewhere."""
         for connection in list(self.connections):
             connection.end(code, reason)
+
+
+def _refused(rule: str) -> ArautoError:
+    return ArautoError(Code.HANDSHAKE_REFUSED, rule)
 
 
 def _page(headers: dict[bytes, bytes], secure: bool, hub: str) -> Page:

@@ -80,7 +80,7 @@ async def test_a_bad_request_is_refused_and_leaves_nothing_behind(
     node: RunningNode, request_bytes: bytes, statuses: set[int]
 ) -> None:
     async with witness(node):
-        for _ in range(3):
+        for count in range(1, 4):
             async with opened(node) as raw:
                 await raw.send(request_bytes)
                 raw.writer.write_eof()
@@ -89,6 +89,7 @@ async def test_a_bad_request_is_refused_and_leaves_nothing_behind(
             status = int(answer[9:12])
             assert status in statuses, answer[:200]
             assert code_of(answer) in NUMBERS.get(status, set(Code)), answer
+            assert node.node.metrics.total().refused == {code_of(answer): count}
         await hold_steady(node, 1)
 
 
@@ -145,6 +146,7 @@ async def test_half_requests_are_closed_at_the_deadline_and_keep_nobody_out(
             if answer:
                 assert b" 408 " in answer[:20]
                 assert code_of(answer) == Code.REQUEST_TOO_SLOW
+    assert node.node.metrics.total().refused == {Code.REQUEST_TOO_SLOW: 200}
     for _, writer in slow:
         writer.close()
     await hold_steady(node)
@@ -177,6 +179,7 @@ async def test_connections_are_limited_in_all_and_per_address(start_node: StartN
             assert b" 503 " in answer[:20]
             assert code_of(answer) == Code.OVERLOADED
             assert b"Retry-After" in answer
+            assert node.node.metrics.total().refused == {Code.OVERLOADED: 1}
         await wires.pop().close()
         await hold_steady(node, 2)
         wires.append(await connect(node.url))

@@ -1,5 +1,6 @@
 """Where a rules' query is in the journal: for whom its stream waits, and from where its rules see rows."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,13 +10,13 @@ import pytest
 from arauto.correlation.compiler import compile_rule
 from arauto.correlation.document import load_rule
 from arauto.correlation.program import Program
-from arauto.pipeline.rules.known import known_path, read_known
+from arauto.pipeline.rules.known import known_path, read_known, shown
 from arauto.pipeline.rules.patience import EVERY_S, WAITS, Patience
 from arauto.pipeline.rules.place import RulePlace
 from arauto.pipeline.rules.registry import RuleSet
 from arauto.pipeline.rules.since import Since
 from arauto.pipeline.source.gate import before_unknown, read_gate
-from arauto.pipeline.source.journal import Journal
+from arauto.pipeline.source.journal import Journal, RuleChange
 from arauto.storage import segments
 from arauto.storage.base import JournalEntry, Kind
 from tests.pipeline.feed import T0, Feed, message
@@ -98,6 +99,36 @@ def test_a_stream_waits_for_a_hub_so_many_times_and_then_passes_its_changes_alon
     assert not place.is_news()
     assert told == [1, 0]
     assert [change("hasty"), change("hasty")] == [True, False]
+
+
+def test_a_pipeline_that_cannot_take_up_a_change_yet_is_there_and_looks_at_no_row_twice(
+    feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.write(message(1))
+    checkpoint = tmp_path / "_checkpoints" / "rules" / "v1"
+    place = RulePlace(checkpoint, lambda: feed.url, feed.segments)
+    assert place.is_news()
+    place.begin(*_held(("shop", "a", 1)))
+    place.settle()
+    looked: list[tuple[int, int]] = []
+    rule_changes = Journal.rule_changes
+
+    def counted(self: Journal, node: str, after: int, upto: int) -> list[RuleChange]:
+        looked.append((after, upto))
+        return rule_changes(self, node, after, upto)
+
+    monkeypatch.setattr(Journal, "rule_changes", counted)
+    monkeypatch.setattr("arauto.pipeline.rules.place._ASK_S", 3_600.0)
+    # A batch is under way, which takes minutes.
+    for n in range(2, 5):
+        feed.write(_set(n, f"b{n}") if n == 2 else message(n))
+        os.utime(known_path(checkpoint), (0, 0))
+        assert place.is_news(), "what waits stays news"
+        doing = shown(tmp_path, [("shop", "b2", "v1")])
+        assert doing["shop", "b2"].state == "starting"
+    assert looked == [(1, 2), (2, 3), (3, 4)]
+    place.settle()
+    assert not place.is_news()
 
 
 def test_a_rule_that_was_passed_begins_behind_what_is_planned_and_one_that_runs_stays_where_it_is(

@@ -1,7 +1,7 @@
 """Which rules a query runs, and from when on they see rows: a small file beside the query's checkpoint.
 
 It is what a query that starts again goes by, and what people are shown. Its time says when the pipeline last
-looked at the node's rules.
+looked for changes of the node's rules.
 """
 
 import os

@@ -57,6 +57,9 @@ class RulePlace:
         self._segments = segments
         self._known: Offsets | None = None
         self._ends: Offsets | None = None
+        """Up to where the journal was looked at for changes."""
+        self._changed: set[str] = set()
+        """Hubs with changes behind what is known."""
         self._asked_s = 0.0
         self._is_blind = False
         self._patience = patience or Patience()
@@ -74,11 +77,14 @@ class RulePlace:
         self.passing = self._patience.over()
         try:
             with self._opened() as journal:
-                self._ends = {node: place.last for node, place in journal.places().items()}
+                ends = {node: place.last for node, place in journal.places().items()}
                 if self._known is not None:
-                    changes = unknown_changes(journal, self._known, self._ends)
-                    changed = any(each.hub not in self.passing for each in changes)
+                    # What waits may wait for minutes: no row is looked at twice.
+                    changes = unknown_changes(journal, self._ends or self._known, ends)
+                    self._changed |= {each.hub for each in changes}
                     self._waited |= {each.hub for each in changes if each.is_set}
+                    changed = not self._changed <= self.passing
+                self._ends = ends
             self._is_blind = False
         except ArautoError as error:
             self._ends = None
@@ -90,6 +96,9 @@ class RulePlace:
             self.settle()
             return False
         self._asked_s = now_s
+        if self._known is not None:
+            # Before, the file tells of a pipeline that may have been killed.
+            touch_known(self._checkpoint)
         return True
 
     def settle(self, changed: Iterable[str] = ()) -> None:
@@ -102,6 +111,7 @@ class RulePlace:
         if self._ends is not None:
             self._patience.spend((self._waited | {*changed}) - self.passing)
             self._waited.clear()
+            self._changed.clear()
             self._pass(self._patience.over())
             self._known = self._ends
             open_gate(self.gate, Gate(self._ends, self.passing))

@@ -6,9 +6,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from arauto.pipeline.rules.crowding import Crowding, TaskRoom, held_by_hub
+from arauto.pipeline.rules.crowding import (
+    COUNTED_BYTES_MAX,
+    WINDOW_BYTES,
+    Crowding,
+    TaskRoom,
+    held_by_hub,
+)
 from arauto.pipeline.rules.left_out import LeftOut, LeftOutSum
-from arauto.pipeline.rules.stream import COUNTS, PLAN_VERSION
+from arauto.pipeline.rules.stream import COUNTS, PLAN_VERSION, by_query
 from tests.pipeline.rules.support import heartbeat, message, programs, run_stream, write_rows
 
 _KEYS = """
@@ -35,16 +41,24 @@ def _loud(seq: int, key: str) -> dict[str, object]:
     return message(seq, 1_000 + seq, f'{{"k": "{key}"}}', hub="loud")
 
 
-def test_a_task_lets_so_many_windows_of_a_hub_in_and_counts_on_for_keys_it_has(
+def test_a_task_lets_so_many_bytes_of_a_hub_in_and_counts_on_for_keys_it_has(
     tmp_path: Path,
 ) -> None:
-    room = TaskRoom(tmp_path / "full.json", windows_max=5).for_task()
+    window = WINDOW_BYTES + len("r") + len("a")
+    room = TaskRoom(tmp_path / "full.json", bytes_max=5 * window).for_task()
     assert room.admits("loud", "r", "a", 1, 2)
     assert room.admits("loud", "r", "b", 1, 2)
     assert not room.admits("loud", "r", "c", 1, 2)
     assert room.admits("loud", "r", "a", 1, 2)
     assert not room.admits("loud", "r", "a", 2, 2)
     assert room.admits("quiet", "r", "c", 1, 5)
+
+
+def test_long_keys_do_not_let_more_in(tmp_path: Path) -> None:
+    room = TaskRoom(tmp_path / "full.json").for_task()
+    long = "é" * 2_000
+    admitted = sum(room.admits("loud", "r", f"{n}{long}", 1, 1) for n in range(10_000))
+    assert admitted * len(long.encode()) <= COUNTED_BYTES_MAX // 8
 
 
 def test_a_hub_that_is_full_goes_on_when_there_is_room_again(
@@ -71,7 +85,8 @@ def test_what_counts_of_a_hub_hold_is_bounded_and_another_hubs_alert_comes(
     left_out = spark.sparkContext.accumulator(LeftOut(), LeftOutSum())
     place = tmp_path / "checkpoint" / COUNTS / f"v{PLAN_VERSION}"
     crowding = Crowding(place, bytes_max=10_000)
-    crowding.room.windows_max = 600
+    [ref] = [ref for ref in by_query(rules)[COUNTS] if ref.startswith("loud/")]
+    crowding.room.bytes_max = 600 * (WINDOW_BYTES + len(ref) + len('["a10"]'))
     options = {"room": crowding.room, "left_out": left_out}
 
     # As many new keys as can be: a task takes ten of them, with sixty windows each.

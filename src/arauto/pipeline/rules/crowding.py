@@ -17,19 +17,20 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from arauto.correlation.bounds import bytes_of
 from arauto.pipeline.rules.processor import HUB_BYTES_MAX
 from arauto.pipeline.worker import first_line
 
-__all__ = ["COUNTED_BYTES_MAX", "Crowding", "TaskRoom", "held_by_hub"]
+__all__ = ["COUNTED_BYTES_MAX", "WINDOW_BYTES", "Crowding", "TaskRoom", "held_by_hub"]
 
 _log = structlog.get_logger(__name__)
 
 #: What the counts of one hub may hold, in both partitions of the state.
 COUNTED_BYTES_MAX = 2 * HUB_BYTES_MAX
-#: Windows of keys that one task of a batch may add for one hub.
-_TASK_WINDOWS_MAX = 50_000
+#: What one task of a batch may add for one hub.
+_TASK_BYTES_MAX = COUNTED_BYTES_MAX // 8
 #: What a window of a key takes beside its names, about.
-_WINDOW_BYTES = 256
+WINDOW_BYTES = 256
 #: State with fewer rows is not looked at: it cannot be that large.
 _LOOK_ROWS = 30_000
 _LOOK_S = 10.0
@@ -46,14 +47,14 @@ class TaskRoom:
     """What a task lets in. Sent to workers, and copied by each task."""
 
     path: Path
-    windows_max: int = _TASK_WINDOWS_MAX
+    bytes_max: int = _TASK_BYTES_MAX
     _full: frozenset[str] = frozenset()
-    _windows: dict[str, int] = field(default_factory=dict)
+    _bytes: dict[str, int] = field(default_factory=dict)
     _seen: set[tuple[str, str, int]] = field(default_factory=set)
 
     def for_task(self) -> "TaskRoom":
         """One that knows who is full now."""
-        return TaskRoom(self.path, self.windows_max, _read(self.path))
+        return TaskRoom(self.path, self.bytes_max, _read(self.path))
 
     def admits(self, hub: str, ref: str, key: str, slot: int, windows: int) -> bool:
         """Whether an event may be counted.
@@ -70,10 +71,11 @@ class TaskRoom:
         place = (ref, key, slot)
         if place in self._seen:
             return True
-        more = self._windows.get(hub, 0) + windows
-        if more > self.windows_max:
+        names = bytes_of(key) + bytes_of(ref)
+        more = self._bytes.get(hub, 0) + windows * (names + WINDOW_BYTES)
+        if more > self.bytes_max:
             return False
-        self._windows[hub] = more
+        self._bytes[hub] = more
         self._seen.add(place)
         return True
 
@@ -139,7 +141,7 @@ class Crowding:
 def held_by_hub(spark: SparkSession, checkpoint: Path) -> dict[str, int]:
     """How many bytes the counts of each hub hold, about."""
     kept = spark.read.format("statestore").load(str(checkpoint))
-    size = F.length("key.key") + F.length("key.rule_ref") + _WINDOW_BYTES
+    size = F.octet_length("key.key") + F.octet_length("key.rule_ref") + WINDOW_BYTES
     sums = kept.groupBy(F.substring_index("key.rule_ref", "/", 1).alias("hub")).agg(
         F.sum(size).alias("bytes")
     )

@@ -228,6 +228,10 @@ async def _join_many(session: "Session", plan: Plan) -> None:
     come before the reply."""
     name = plan.item.channel
     by = (name,)
+    # The walk to here took its time.
+    if session.has_ended():
+        return
+    _check(session, plan.item)
     _hold(session, plan)
     async for names in session.hub.names.walk(name):
         if session.has_ended() or name not in session.subscriptions:
@@ -285,12 +289,15 @@ class _Replays:
 def subscribe_now(
     session: "Session", plans: list[Plan]
 ) -> tuple[tuple[SubscribeResult, ...], list[_Welcome]]:
-    """Join everything that can be joined. Queue the reply next, then send the welcomes."""
+    """Join everything that can be joined. Queue the reply next, then send the welcomes. Who is sent away on
+    the way, for one refusal too many, joins nothing more."""
     results: list[SubscribeResult] = []
     welcomes: list[_Welcome] = []
     replays = _Replays(session, plans)
     refused_len = 0
     for plan in plans:
+        if session.has_ended():
+            break
         if plan.error is not None:
             results.append(_refused(session, plan, plan.error, counts=not refused_len))
             refused_len += 1
@@ -306,6 +313,8 @@ def subscribe_now(
         except ArautoError as error:
             results.append(_refused(session, plan, error, counts=not refused_len))
             refused_len += 1
+    if session.has_ended():
+        welcomes.clear()
     return tuple(results), welcomes
 
 

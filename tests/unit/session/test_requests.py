@@ -29,14 +29,14 @@ from arauto.codec.events import (
 )
 from arauto.errors import Code
 from arauto.hub.environment import HubLimits
-from arauto.model import Serial, When
+from arauto.model import Identity, Serial, When
 from arauto.session import commands
 from arauto.session.environment import SessionLimits
 from arauto.settings import HubSettings, Quotas, Rules
 from arauto.testing.clock import FakeClock
 from tests.unit.hub.world import SlowDisk
 from tests.unit.session.conftest import MakeDesk
-from tests.unit.session.desk import Desk, publish, subscribe
+from tests.unit.session.desk import Desk, grants, publish, subscribe
 
 STORED = Rules(client_publish=True, store=When.ALL)
 
@@ -89,6 +89,23 @@ async def test_a_client_that_only_errs_is_sent_away_and_one_that_also_succeeds_i
         await desk.advance(0.1)
     assert hopeless.closed_with is Code.TOO_MANY_ERRORS
     assert clumsy.closed_with is None
+
+
+async def test_who_is_sent_away_in_the_middle_of_a_request_joins_nothing_more(
+    make_desk: MakeDesk,
+) -> None:
+    """Seen: what stood behind the last refusal was joined, and held for ever, by a session that had ended."""
+    desk = make_desk(settings=HubSettings(), limits=SessionLimits(errors_max=2))
+    desk.doorman.know("shop", b"ann", Identity("ann", grants("mine:*")))
+    client = await desk.connect(credentials=b"ann")
+    for number in (1, 2):
+        await client.subscribe("theirs:1", id=number)
+    client.send(subscribe("theirs:1", "mine:1", "mine:*"))
+    await desk.settle()
+    assert client.closed_with is Code.TOO_MANY_ERRORS
+    hub = await desk.directory.get("shop")
+    assert (len(hub.patterns), hub.subscription_count) == (0, 0)
+    assert [name for name, channel in hub.channels.items() if not channel.is_deserted] == []
 
 
 async def test_no_limit_on_errors_means_no_limit(make_desk: MakeDesk) -> None:

@@ -1,5 +1,7 @@
 """Patterns that cover very much: joined in slices, greeted no faster than read, left without a stall."""
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -14,12 +16,13 @@ from arauto.codec.events import (
 )
 from arauto.errors import Code
 from arauto.hub.environment import HubLimits
+from arauto.hub.rules import HubState
 from arauto.limits import LOOSE_PATTERNS_LEN_MAX, TRIED_PATTERNS_LEN_MAX
 from arauto.model import Identity, When
 from arauto.names import ALL_CHANNELS
 from arauto.session.greeter import Greeter
 from arauto.settings import HubSettings, Quotas, Rules
-from tests.unit.session.desk import Client, Desk, grants, publish
+from tests.unit.session.desk import Client, Desk, grants, publish, subscribe
 
 RETAINING = Rules(client_publish=True, retain=When.ALL)
 BUSY = HubSettings(default_public=True, quotas=Quotas(session_messages_per_s=0))
@@ -72,6 +75,40 @@ async def test_who_leaves_while_a_very_wide_pattern_is_joined_leaves_nothing_beh
     hub = desk.directory.hubs["shop"]
     assert not any(channel.has(client.session.subscriber) for channel in hub.channels.values())
     assert len(hub.patterns) == 0
+    await desk.close()
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_who_leaves_while_the_channels_of_a_pattern_are_counted_leaves_nothing_behind(
+    turns: int,
+) -> None:
+    """Seen: the pattern was held for a session that had ended, for as long as the hub was open."""
+    desk = Desk(settings=BUSY, hub_limits=FEW)
+    await fill(desk, 1_500)
+    client = await desk.connect()
+    client.send(SubscribeRequest(id=1, items=(SubscribeItem(channel="room:*"),)))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await client.drop()
+    hub = desk.directory.hubs["shop"]
+    assert not any(channel.has(client.session.subscriber) for channel in hub.channels.values())
+    assert (len(hub.patterns), hub.subscription_count) == (0, 0)
+    await desk.close()
+
+
+async def test_a_pattern_that_is_forbidden_while_its_channels_are_counted_is_not_held() -> None:
+    desk = Desk(settings=BUSY, hub_limits=FEW)
+    await fill(desk, 1_500)
+    client = await desk.connect()
+    client.send(subscribe("room:*", id=1))
+    await asyncio.sleep(0)
+    hub = desk.directory.hubs["shop"]
+    hub.state = HubState(HubSettings(), {}, {}, {}, Rules(public=False))
+    await desk.settle()
+    [result] = client.take(SubscribeReply).results
+    assert result.error is not None
+    assert result.error.code == Code.SUBSCRIBE_DENIED
+    assert (len(hub.patterns), hub.subscription_count) == (0, 0)
     await desk.close()
 
 

@@ -1,7 +1,10 @@
 """Rules that count for ever new keys: what they hold is bounded per hub, and no other hub notices."""
 
+import time
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import SparkSession
@@ -76,6 +79,31 @@ def test_a_hub_that_is_full_goes_on_when_there_is_room_again(
     assert is_full()
     crowding.forget()
     assert not is_full()
+
+
+def test_looking_at_what_is_held_takes_a_small_part_of_the_time_and_a_failure_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowding = Crowding(tmp_path / "v2", bytes_max=100)
+    spark, query = Mock(), Mock()
+    query.lastProgress.stateOperators = [Mock(numRowsTotal=10**7)]
+    now_s = [1_000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    looked: list[float] = []
+
+    def held(spark: object, checkpoint: Path) -> dict[str, int]:
+        looked.append(now_s[0])
+        now_s[0] += 30
+        if len(looked) == 1:
+            raise RuntimeError("Java says something that PySpark does not know")
+        return {"loud": 100}
+
+    monkeypatch.setattr("arauto.pipeline.rules.crowding.held_by_hub", held)
+    while len(looked) < 4:
+        crowding.look(spark, query)
+        now_s[0] += 1
+    assert not crowding.room.for_task().admits("loud", "r", "a", 1, 1)
+    assert [later - at for at, later in pairwise(looked)] == [pytest.approx(180, abs=2)] * 3
 
 
 def test_what_counts_of_a_hub_hold_is_bounded_and_another_hubs_alert_comes(

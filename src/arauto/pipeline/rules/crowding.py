@@ -12,7 +12,6 @@ from pathlib import Path
 
 import msgspec
 import structlog
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -34,6 +33,8 @@ WINDOW_BYTES = 256
 #: State with fewer rows is not looked at: it cannot be that large.
 _LOOK_ROWS = 30_000
 _LOOK_S = 10.0
+#: A look takes longer the more all hubs hold. So many times as long nobody looks: rows have the cores then.
+_REST_TIMES = 5
 #: A hub that was full may go on once it holds no more than this part.
 _ENOUGH = 0.9
 
@@ -91,26 +92,29 @@ class Crowding:
     def __init__(self, checkpoint: Path, bytes_max: int = COUNTED_BYTES_MAX) -> None:
         self._checkpoint = checkpoint
         self._bytes_max = bytes_max
-        self._looked_s = 0.0
+        self._next_s = 0.0
         self._path = checkpoint.with_name(f"{checkpoint.name}.full.json")
         self.room = TaskRoom(self._path)
 
     def look(self, spark: SparkSession, query: StreamingQuery) -> None:
         """See who is full, if that may have changed."""
         progress = query.lastProgress
-        if progress is None or time.monotonic() - self._looked_s < _LOOK_S:
+        began_s = time.monotonic()
+        if progress is None or began_s < self._next_s:
             return
         rows = sum(each.numRowsTotal for each in progress.stateOperators)
         full = _read(self._path)
         if rows < _LOOK_ROWS and not full:
             return
-        self._looked_s = time.monotonic()
         try:
             held = held_by_hub(spark, self._checkpoint) if rows >= _LOOK_ROWS else {}
-        except PySparkException as error:
-            # The state it reads may just have been replaced by a newer one.
+        except Exception as error:
+            # The state it reads may just have been replaced by a newer one, and the query goes on.
             _log.warning("what counts hold could not be read", error=first_line(error))
             return
+        finally:
+            ended_s = time.monotonic()
+            self._next_s = ended_s + max(_LOOK_S, _REST_TIMES * (ended_s - began_s))
         self.judge(held)
 
     def judge(self, held: Mapping[str, int]) -> None:

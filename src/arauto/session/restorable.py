@@ -82,7 +82,7 @@ class Restorable:
 
     def _save_now(self) -> None:
         self._due = None
-        if self._session is not None:
+        if self._session is not None and self._taken is None:  # else the key is used by now
             self._save(self._session)
 
     def _save(self, session: "Session") -> None:

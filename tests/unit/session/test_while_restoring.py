@@ -96,6 +96,25 @@ async def test_an_authentication_that_ends_meanwhile_is_not_restored(
     assert hub.sessions_of("ann") == []
 
 
+async def test_a_key_stays_used_though_the_session_had_something_to_save_before_it_was_restored(
+    make_desk: MakeDesk,
+) -> None:
+    """Seen: what was about to be written for the session's own key was written under the one it had used."""
+    desk, journal = at_slow_channels(make_desk)
+    _, key = await gone(desk, "room:1")
+    desk.doorman.know("shop", b"bob", Identity("bob", grants("*")))
+    back = await desk.connect(credentials=b"bob")
+    journal.gate = asyncio.Event()
+    back.send(RestoreRequest(id=5, key=key))
+    await journal.asked.wait()
+    await let_happen(desk, desk.env.limits.restore_save_delay_s)
+    await go_on(desk, journal)
+    assert back.take(Restored).user == "ann"
+    other = await desk.connect()
+    await other.do(RestoreRequest(id=6, key=key))
+    assert other.take(ErrorEvent).code == Code.BAD_RESTORE_KEY
+
+
 async def test_whose_authentication_ended_meanwhile_can_authenticate_anew(
     make_desk: MakeDesk,
 ) -> None:

@@ -1,5 +1,6 @@
 """Work that goes on until it is told to stop, and starts again when it fails."""
 
+import re
 import time
 from collections.abc import Callable
 from threading import Event, Thread
@@ -9,7 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from arauto.errors import ArautoError
 
-__all__ = ["Worker", "first_line", "is_ours", "stop_query"]
+__all__ = ["Worker", "first_line", "lies_in_no_row", "stop_query"]
 
 _log = structlog.get_logger(__name__)
 
@@ -20,6 +21,10 @@ _STEADY_S = 120.0
 #: How long a stopping query may take to finish its batch.
 _PAUSE_WAIT_S = 15.0
 _PAUSE_LOOK_S = 0.05
+#: As the system says it, through Java, Python or RocksDB.
+_DISK = re.compile(
+    r"(Exception|Error): .*(No space left on device|Disk quota exceeded|Read-only file system)"
+)
 
 
 class Worker(Thread):
@@ -85,9 +90,12 @@ def stop_query(query: StreamingQuery) -> None:
     query.stop()
 
 
-def is_ours(error: Exception) -> bool:
-    """Whether somebody of ours said what is wrong, such as that the node does not answer."""
-    return isinstance(error, ArautoError) or "ArautoError: [" in str(error)
+def lies_in_no_row(error: Exception) -> bool:
+    """Whether it says what is wrong, and no row is to blame: the node does not answer, the disk is full."""
+    if isinstance(error, ArautoError):
+        return True
+    text = str(error)
+    return "ArautoError: [" in text or bool(_DISK.search(text))
 
 
 def first_line(error: Exception) -> str:

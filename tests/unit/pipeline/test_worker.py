@@ -5,7 +5,8 @@ from threading import Event
 
 import pytest
 
-from arauto.pipeline.worker import Worker
+from arauto.errors import ArautoError, Code
+from arauto.pipeline.worker import Worker, lies_in_no_row
 
 #: A run that lasts this long counts as a success.
 _STEADY_S = 120.0
@@ -161,3 +162,25 @@ def test_a_worker_stopped_before_it_began_does_nothing() -> None:
     stop.set()
     _worker(work, stop).run()
     assert work.runs == 0
+
+
+@pytest.mark.parametrize(
+    ("says", "expected"),
+    [
+        ("Job aborted.\n  arauto.errors.ArautoError: [NODE_UNREACHABLE] no", True),
+        ("Job aborted.\nCaused by: java.io.IOException: No space left on device\n\tat x", True),
+        (
+            "Task failed.\nCaused by: org.rocksdb.RocksDBException: While appending to file: "
+            "/lake/000.sst: No space left on device",
+            True,
+        ),
+        ("OSError: [Errno 30] Read-only file system: '/lake/_checkpoints'", True),
+        ("OSError: [Errno 122] Disk quota exceeded", True),
+        ("Job aborted.\nCaused by: java.lang.OutOfMemoryError: Java heap space", False),
+        ("Python worker exited unexpectedly (crashed)", False),
+        ("a row says: No space left on device", False),
+    ],
+)
+def test_a_failure_that_says_what_is_wrong_lies_in_no_row(says: str, expected: bool) -> None:
+    assert lies_in_no_row(RuntimeError(says)) is expected
+    assert lies_in_no_row(ArautoError(Code.LAKE_BUSY, says))

@@ -37,7 +37,7 @@ from arauto.pipeline.rules.reload import (
 from arauto.pipeline.rules.stream import COUNTS, PLAN_VERSION, RULES, by_query, start_query
 from arauto.pipeline.rules.trouble import Trouble, last_done
 from arauto.pipeline.sink.options import SinkOptions
-from arauto.pipeline.worker import is_ours, stop_query
+from arauto.pipeline.worker import lies_in_no_row, stop_query
 
 __all__ = ["RuleQuery"]
 
@@ -120,7 +120,7 @@ class RuleQuery:
                         self._crowding.look(self._context.spark, query)
                     _pause(query, stop)
         except Exception as error:
-            if is_ours(error):
+            if lies_in_no_row(error):
                 self._trouble.excuse()
             raise
         finally:
@@ -170,9 +170,9 @@ class RuleQuery:
     def _end(self, query: StreamingQuery) -> None:
         was_running = query.isActive
         stop_query(query)
-        self._place.runs(yes=False)
         if was_running:
             self._trouble.excuse()
+        self._place.runs(yes=False)
 
     def _fetch(self, api: NodeApi, watch: Watch) -> RuleSet | None:
         """The node's rules; None if they are what they were, or cannot be read."""

@@ -142,14 +142,28 @@ def from_close(close_code: int, reason: str) -> DisconnectError:
     return DisconnectError(code, reason or code.name)
 
 
+class _HttpBody(msgspec.Struct, frozen=True):
+    """The body of a refused upgrade. That of a node leaves open whether to come back: its number says so."""
+
+    code: int = 0
+    message: str = ""
+    field: str = ""
+    retryable: bool | None = None
+
+
 def from_http(status: int, body: bytes) -> ArautoError:
     """Why the node refused to upgrade the HTTP request to a WebSocket."""
     try:
-        told = msgspec.json.decode(body, type=ErrorEvent)
+        told = msgspec.json.decode(body, type=_HttpBody)
     except msgspec.MsgspecError:
-        told = None
-    if told is not None and told.code:
-        return from_event(told)
+        told = _HttpBody()
+    code = _known(told.code)
+    if told.code and 4000 <= code < 5000:
+        return ConnectionLostError(told.message or code.name, code)
+    if told.code:
+        return RefusedError(
+            code, told.message, field=told.field, number=told.code, retryable=told.retryable
+        )
     if status in _RETRY_STATUS:
         return ConnectionLostError(f"the node answered with HTTP {status}", Code.OVERLOADED)
     return DisconnectError(Code.HANDSHAKE_REFUSED, f"the node answered with HTTP {status}")

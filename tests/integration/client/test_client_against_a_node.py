@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from arauto.client import Client, Draft, Received, Update
+from arauto.client import Client, Draft, Received, State, Update
 from arauto.codec.events import Gap, Join, Leave, Occupancy, Presence, SubscribeResult
 from arauto.errors import ArautoError, Code
 from arauto.model import Direction, Serial, When
@@ -266,3 +266,19 @@ async def test_two_hubs_never_meet(make: Make, start_node: StartNode) -> None:
         await theirs.publish("c", "theirs")
         await ours.publish("c", "ours")
         assert [m.data for m in await take(mine, 1)] == ["ours"]
+
+
+async def test_a_client_comes_back_to_a_node_that_was_full(start_node: StartNode) -> None:
+    node = await start_node(connection={"port": 0, "maxConnections": 1})
+    first = await Client(node.url, hub="shop").connect()
+    turned_away = asyncio.Event()
+
+    def look(before: State, now: State) -> None:
+        if now is State.WAITING:
+            turned_away.set()
+
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        second = tasks.create_task(Client(node.url, hub="shop", on_state_change=look).connect())
+        await turned_away.wait()
+        await first.close()
+        await (await second).close()

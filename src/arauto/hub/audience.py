@@ -224,6 +224,7 @@ class Audience:
                 break
         for feature in self._features:
             feature.on_leave(subscriber)
+            outbox.forgive(feature)
         if self.is_deserted:
             self.on_deserted()
 

@@ -139,6 +139,11 @@ class Outbox:
             self._owed = Owed(self, self._turn)
         self._owed.add(debtor, at_once=at_once)
 
+    def forgive(self, debtor: object) -> None:
+        """It has nothing more to tell here, and is not to be held for it."""
+        if self._owed is not None:
+            self._owed.forgive(debtor)
+
     def owes_nothing(self, owed: Owed) -> None:
         """All of it went out."""
         if self._owed is owed:

@@ -34,18 +34,22 @@ class Owed:
     def __init__(self, outbox: "Outbox", turn: Turn) -> None:
         self._outbox = outbox
         self._turn = turn
-        self._debtors: dict[Debtor, None] = {}
+        self._debtors: dict[object, Debtor] = {}
         self._room_bytes = 0
         """In this turn."""
         self._slice_is_due = False
 
     def add(self, debtor: Debtor, *, at_once: bool) -> None:
         """It goes out at once, if so wished and little else did in this turn, and the connection takes it."""
-        self._debtors[debtor] = None
+        self._debtors[debtor] = debtor
         if not self._slice_is_due:
             self._begin_slice()
         if at_once:
             self._send()
+
+    def forgive(self, debtor: object) -> None:
+        """It is owed no more, if it ever was."""
+        self._debtors.pop(debtor, None)
 
     def resume(self) -> None:
         """The connection takes more again."""
@@ -70,7 +74,7 @@ class Owed:
         outbox = self._outbox
         while self._debtors and self._room_bytes > 0 and outbox.is_clear:
             # The last first: their order does not matter, and finding the first of a dict costs a walk.
-            debtor, _ = self._debtors.popitem()
+            _, debtor = self._debtors.popitem()
             data = debtor.owed_to(outbox)
             self._room_bytes -= len(data) + _FRAME_BYTES
             if data:

@@ -18,6 +18,7 @@ from arauto.codec.events import (
     Restored,
     RestoreKey,
     RestoreRequest,
+    UnsubscribeRequest,
 )
 from arauto.errors import ArautoError, Code, StorageError
 from arauto.hub.channel import Channel
@@ -27,13 +28,14 @@ from arauto.hub.hub import Hub
 from arauto.hub.outbox import Outbox
 from arauto.hub.subscriber import Subscriber
 from arauto.model import Identity, When
+from arauto.session.environment import SessionLimits
 from arauto.session.session import Session
 from arauto.settings import HubSettings, Quotas, Rules
 from arauto.testing.clock import FakeClock
 from tests.counting import alive, counting_only
 from tests.unit.hub.world import SlowDisk
 from tests.unit.session.conftest import MakeDesk
-from tests.unit.session.desk import Desk, grants, publish
+from tests.unit.session.desk import Desk, grants, publish, subscribe
 
 #: Everything at once: each feature holds its channel, and each channel its features.
 FULL = Rules(
@@ -95,6 +97,21 @@ async def test_a_closed_channel_is_gone_while_its_listeners_stay(make_desk: Make
                 client.session.drop_subscription(name)
         await idle(desk)
         assert alive(Channel) == []
+
+
+async def test_a_closed_channel_is_gone_though_who_left_it_has_not_read_who_is_there(
+    make_desk: MakeDesk,
+) -> None:
+    """Seen: whoever did not read could have the node hold any number of channels that they had left."""
+    desk = make_desk(rules=FULL, limits=SessionLimits(ping_interval_s=10 * CLOSE_S))
+    with counting_only():
+        client = await desk.connect()
+        client.session.outbox.pause()
+        await client.do(subscribe("room:1", "room:2", "room:*", id=0))
+        await client.do(UnsubscribeRequest(channels=("room:1", "room:2", "room:*")))
+        await idle(desk)
+        assert alive(Channel) == []
+        assert not client.session.has_ended()
 
 
 async def test_a_closed_document_is_gone(desk: Desk) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from arauto.errors import ArautoError, Code
 from arauto.pipeline.rules.since import Since, find_since, not_before, starting_place
 from arauto.pipeline.source.gate import (
     Gate,
@@ -17,6 +18,7 @@ from arauto.pipeline.source.gate import (
     unknown_changes,
 )
 from arauto.pipeline.source.journal import Journal
+from arauto.storage import segments
 from arauto.storage.base import JournalEntry, Kind
 from tests.pipeline.feed import T0, Feed, message
 
@@ -150,3 +152,36 @@ def test_finding_where_to_start_costs_no_more_for_hundreds_of_rules_than_for_one
         assert not_before(journal, since, {"n1": 8})["shop", "r0"] == Since("n1", 8, T0 + 101_000)
         costs.append(len(asked))
     assert costs[1] <= costs[0], costs
+
+
+@pytest.mark.parametrize("checksum", [True, False], ids=["with checksum", "older"])
+def test_a_damaged_segment_keeps_no_rule_from_starting_and_lets_no_stream_pass(
+    journal: Journal, any_feed: Feed, monkeypatch: pytest.MonkeyPatch, *, checksum: bool
+) -> None:
+    monkeypatch.setattr("arauto.pipeline.rules.since._LOOK_ROWS", 2)
+    any_feed.export(rows_max=2)
+    any_feed.trim(8)
+    segment = segments.segments(any_feed.segments, "n1")[2]
+    segment.path.write_bytes(segment.path.read_bytes()[:-9])
+    if not checksum:
+        segment.path.rename(any_feed.segments / "seg-n1-5-6.parquet")
+    rules = [("shop", "early"), ("shop", "late"), ("shop", "old")]
+    # Who was set before that is taken for older than all that is kept.
+    assert find_since(journal, rules) == {
+        rules[0]: Since("n1", 7, T0 + 100_000),
+        rules[1]: Since("n1", 9, T0 + 90_000),
+    }
+    with pytest.raises(ArautoError) as raised:
+        before_unknown(journal, {}, _ENDS, Gate())
+    assert raised.value.code is Code.STORAGE_CORRUPT
+
+
+def test_segments_that_expire_while_a_rule_is_looked_for_keep_it_from_nothing(
+    journal: Journal, any_feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    any_feed.export(rows_max=2)
+    any_feed.trim(8)
+    listed = segments.segments(any_feed.segments, "n1")
+    monkeypatch.setattr(segments, "segments", lambda directory, node: listed)
+    listed[0].path.unlink()
+    assert find_since(journal, [("shop", "late"), ("shop", "old")]).keys() == {("shop", "late")}

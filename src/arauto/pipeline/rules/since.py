@@ -4,15 +4,19 @@ The journal says where it was set. On the same node rows are compared by their p
 back at times; on other nodes by their time.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
+import structlog
 
-from arauto.pipeline.source.journal import Journal
+from arauto.errors import ArautoError, Code
+from arauto.pipeline.source.journal import Journal, RuleChange
 from arauto.pipeline.source.offsets import Offsets, Place
 from arauto.storage.incarnation import first_seq_of
 
 __all__ = ["RuleId", "Since", "find_since", "not_before", "starting_place"]
+
+_log = structlog.get_logger(__name__)
 
 #: Rows looked at for the place where a rule was set, by node; and at a time.
 _LOOK_BACK_ROWS = 1_000_000
@@ -40,18 +44,37 @@ def find_since(journal: Journal, rules: Iterable[RuleId]) -> dict[RuleId, Since]
     found: dict[RuleId, Since] = {}
     for node, place in journal.places().items():
         missing = set(wanted)
-        upto, first = place.last, max(first_seq_of(node) - 1, place.last - _LOOK_BACK_ROWS)
-        while missing and upto > first:
-            after = max(first, upto - _LOOK_ROWS)
-            for change in reversed(journal.rule_changes(node, after, upto)):
-                rule = (change.hub, change.rule)
-                if change.is_set and rule in missing:
-                    missing.remove(rule)
-                    known = found.get(rule)
-                    if known is None or known.ts_ms < change.ts_ms:
-                        found[rule] = Since(node, change.seq, change.ts_ms)
-            upto = after
+        for change in _changes(journal, node, place):
+            rule = (change.hub, change.rule)
+            if change.is_set and rule in missing:
+                missing.remove(rule)
+                known = found.get(rule)
+                if known is None or known.ts_ms < change.ts_ms:
+                    found[rule] = Since(node, change.seq, change.ts_ms)
+            if not missing:
+                break
     return found
+
+
+def _changes(journal: Journal, node: str, place: Place) -> Iterator[RuleChange]:
+    """The changes of rules that a node wrote, the last one first, as far back as can be looked at."""
+    upto, first = place.last, max(first_seq_of(node) - 1, place.last - _LOOK_BACK_ROWS)
+    while upto > first:
+        after = max(first, upto - _LOOK_ROWS)
+        if after < place.trimmed < upto:
+            # What is in the database does not depend on the segments.
+            after = place.trimmed
+        try:
+            yield from reversed(journal.rule_changes(node, after, upto))
+        except (ArautoError, FileNotFoundError) as error:
+            if isinstance(error, ArautoError) and error.code is not Code.STORAGE_CORRUPT:
+                raise
+            # Rules that were set before are as good as very old ones. None is to wait for a good copy.
+            _log.warning(
+                "rules are not looked for in what cannot be read", node=node, error=str(error)
+            )
+            return
+        upto = after
 
 
 def not_before(

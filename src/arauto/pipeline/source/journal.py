@@ -139,7 +139,12 @@ class Journal:
             return 0
 
     def rule_changes(self, node: str, after: int, upto: int) -> list[RuleChange]:
-        """The changes of correlation rules among a node's rows, in order."""
+        """The changes of correlation rules among a node's rows, in order.
+
+        Raises:
+            ArautoError: STORAGE_CORRUPT, a segment is damaged; STORAGE_UNAVAILABLE.
+            FileNotFoundError: a segment has just expired.
+        """
         found = self._source.fetch(_AUDIT, node_of(node), after, upto, int(Kind.AUDIT))
         # Asked after the rows were read: what has left since was there.
         gone = self._trimmed(node)[1]
@@ -287,11 +292,20 @@ def _audited(directory: Path, node: str, after: int, upto: int) -> Iterator[tupl
     """(seq, time, hub, payload) of what was changed, among rows that lie in segments."""
     for segment in segments.segments(directory, node):
         if segment.last > after and segment.first <= upto:
-            table = pyarrow.parquet.read_table(
-                segment.path,
-                columns=["seq", "ts", "hub", "payload"],
-                filters=[("kind", "=", int(Kind.AUDIT)), ("seq", ">", after), ("seq", "<=", upto)],
-            )
+            _check_whole(segment, segment.path.stat().st_mtime_ns)
+            try:
+                table = pyarrow.parquet.read_table(
+                    segment.path,
+                    columns=["seq", "ts", "hub", "payload"],
+                    filters=[
+                        ("kind", "=", int(Kind.AUDIT)),
+                        ("seq", ">", after),
+                        ("seq", "<=", upto),
+                    ],
+                )
+            except pyarrow.ArrowInvalid as error:
+                # Of an earlier version, without a checksum.
+                raise ArautoError(Code.STORAGE_CORRUPT, f"{segment.path}: {error}") from error
             times = table["ts"].cast(pyarrow.timestamp("ms", tz="UTC")).cast(pyarrow.int64())
             columns = (table["seq"], times, table["hub"], table["payload"])
             yield from zip(*(column.to_pylist() for column in columns), strict=True)

@@ -34,7 +34,8 @@ class OccupancyFeature(Feature):
         self._announce_later()
 
     def on_arrivals(self, subscribers: "Sequence[Subscriber]") -> None:
-        # One announcement for all, instead of one for each.
+        # One announcement for all, instead of one for each; to those who are new even if the number is not.
+        self._announced = -1
         self._announce()
 
     def on_leave(self, subscriber: "Subscriber") -> None:

@@ -230,3 +230,27 @@ async def test_who_was_there_gets_a_picture_when_very_many_come_at_once() -> Non
     assert [type(event).__name__ for event in first.events] == ["Presence", "Publication"]
     assert [each.session for each in first.of(Presence)[0].members] == ["first", "s0", "s1", "s2"]
     assert all(len(reader.of(Presence)) == 1 for reader in waiting)
+
+
+async def test_who_comes_with_others_is_told_how_many_are_there_though_as_many_have_just_left() -> (
+    None
+):
+    """Seen: nobody else was told anew, since the number was the same, and so neither were they."""
+    world = World(rules=Rules(public=True, occupancy=True))
+    hub = world.hub()
+    channel = hub.channel("room:1")
+    assert channel is not None
+    first = [Reader(hub, f"f{n}") for n in range(3)]
+    join(channel, *first)
+    await world.settle()
+    world.clock.advance(1)
+    later = [Reader(hub, f"l{n}") for n in range(2)]
+    for reader in later:
+        reader.forbidden.add("room:1")
+        cover(hub, "room:*", reader)
+        reader.forbidden.clear()
+    for reader in first[1:]:
+        channel.unsubscribe(reader.subscriber)
+    channel.rematch()
+    world.clock.run_soon()
+    assert [[each.count for each in reader.of(Occupancy)] for reader in later] == [[3], [3]]

@@ -5,7 +5,7 @@ expire together; and each has up to thousands of subscriptions. Until its turn h
 of which nobody has noticed yet: a lost one is seen by others, and a client that comes back takes its place.
 """
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -26,12 +26,14 @@ _log = structlog.get_logger("arauto.session")
 
 
 class Line:
-    """One per node. Holds what there is to do for sessions, each of which comes seldom and for little."""
+    """One per node. Holds what there is to do for sessions, each of which comes seldom and for little. What is
+    asked for again while it waits is in it once: an expired session is looked at each second."""
 
     __slots__ = ("_is_due", "_room_len", "_waiting")
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[Session, Callable[[], None]]] = deque()
+        # Not a dict: its first costs the more, the more were taken before.
+        self._waiting: OrderedDict[tuple[Session, Callable[[], None]], None] = OrderedDict()
         self._room_len = 0
         """In this turn."""
         self._is_due = False
@@ -41,7 +43,7 @@ class Line:
 
     def add(self, session: "Session", act: Callable[[], None]) -> None:
         """Do it for a session: now, if not too much was done in this turn."""
-        self._waiting.append((session, act))
+        self._waiting[session, act] = None
         if not self._is_due:
             self._begin_turn(session)
         self._do_some()
@@ -59,7 +61,7 @@ class Line:
     def _next_turn(self) -> None:
         self._is_due = False
         if self._waiting:
-            self._begin_turn(self._waiting[0][0])
+            self._begin_turn(next(iter(self._waiting))[0])
             self._do_some()
 
     def _do_some(self) -> None:
@@ -67,7 +69,7 @@ class Line:
             self._do_one()
 
     def _do_one(self) -> None:
-        session, act = self._waiting.popleft()
+        (session, act), _ = self._waiting.popitem(last=False)
         wide_len = sum(channel is None for channel in session.subscriptions.values())
         self._room_len -= _SESSION_LEN + len(session.subscriptions) + _PATTERN_LEN * wide_len
         try:

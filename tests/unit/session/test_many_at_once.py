@@ -24,6 +24,7 @@ from arauto.flow.authorise import subscribe_refusal as subscribe_refusal_of
 from arauto.hub.channel import Channel
 from arauto.model import Identity
 from arauto.session import subscribe as subscribing
+from arauto.session.line import Line
 from arauto.session.session import Session
 from arauto.session.wheel import TimerWheel
 from arauto.settings import HubSettings, Rules
@@ -245,6 +246,26 @@ async def test_authentications_that_end_together_are_worked_off_some_in_a_turn(
     assert max(after - before for before, after in pairwise(by_turn)) <= TURN_LEN
     hub = desk.directory.hubs["shop"]
     assert all(each.user == "" for each in hub.sessions.values())
+
+
+async def test_an_authentication_that_ends_stands_in_line_once_however_long_that_takes(
+    make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen: each second each of those that waited was added once more, and counted for all it held."""
+    desk = make_desk(settings=OPEN, rules=Rules(public=True))
+    expires_ms = desk.clock.wall_ms() + 2_000
+    for n in range(20):
+        desk.doorman.know("shop", b"%d" % n, Identity(user=f"u{n}", expires_ms=expires_ms))
+        await desk.connect(credentials=b"%d" % n)
+    with monkeypatch.context() as patch:
+        patch.setattr(Line, "_next_turn", lambda line: None)
+        patch.setattr(desk.env.line, "_is_due", True)  # in this turn much was done already
+        await desk.advance(8)
+        assert len(desk.env.line) == 20
+    desk.env.line._next_turn()
+    await desk.settle()
+    assert len(desk.env.line) == 0
+    assert all(each.user == "" for each in desk.directory.hubs["shop"].sessions.values())
 
 
 async def test_a_new_identity_has_the_channels_of_a_pattern_looked_at_slice_by_slice(

@@ -1,6 +1,7 @@
 """What Spark prints is read line by line, in bounds, and never goes to the terminal by itself."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from threading import Event
@@ -76,3 +77,20 @@ def test_a_log_file_is_never_larger_than_it_may_be(tmp_path: Path) -> None:
     assert path.with_name("pipeline.log.1").stat().st_size <= 100
     assert sorted(each.name for each in path.parent.iterdir()) == ["pipeline.log", "pipeline.log.1"]
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_log_file_that_was_taken_away_begins_anew_when_it_is_full(tmp_path: Path) -> None:
+    path = tmp_path / "_logs" / "pipeline.log"
+    with LogFile(path, bytes_max=100) as log:
+        log.write("x" * 60)
+        shutil.rmtree(path.parent)
+        for _ in range(2):
+            log.write("y" * 60)
+    assert path.read_text() == "y" * 60
+
+
+def test_a_line_for_which_the_disk_has_no_room_is_lost_and_stops_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.log"
+    path.symlink_to("/dev/full")
+    with LogFile(path, bytes_max=100) as log:
+        assert log.write("lost") == 4

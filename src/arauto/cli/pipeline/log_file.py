@@ -2,6 +2,7 @@
 
 import io
 import os
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["LogFile"]
@@ -11,6 +12,8 @@ _BYTES_MAX = 4 * 1_048_576
 
 class LogFile(io.TextIOBase):
     """A stream that begins a new file when one is full; the last full one stays as `NAME.1`.
+
+    What cannot be written later on is lost: whoever logs has other work, and no better place to say so.
 
     Args:
         path: the file; it and its directory are made.
@@ -26,16 +29,17 @@ class LogFile(io.TextIOBase):
         self._bytes_max = bytes_max
         # Before anything can fail: a stream is closed when it goes.
         self._file = io.FileIO(os.devnull, "w")
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._open()
 
     def write(self, text: str) -> int:
         data = text.encode(errors="replace")[: self._bytes_max]
-        if self._size + len(data) > self._bytes_max:
-            self.path.replace(self.path.with_name(f"{self.path.name}.1"))
-            self._open()
-        self._file.write(data)
-        self._size += len(data)
+        with suppress(OSError):
+            if self._size + len(data) > self._bytes_max:
+                with suppress(FileNotFoundError):
+                    self.path.replace(self.path.with_name(f"{self.path.name}.1"))
+                self._open()
+            self._file.write(data)
+            self._size += len(data)
         return len(text)
 
     def close(self) -> None:
@@ -44,6 +48,7 @@ class LogFile(io.TextIOBase):
         super().close()
 
     def _open(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         # Only for its owner, as the lake: lines name users and channels.
         fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._file.close()

@@ -190,6 +190,13 @@ def _sizes(config: Config) -> Iterator[Finding]:
     ):
         if size < message:
             yield Finding((path, quota_path), f"must hold one message of {quota_path} ({message})")
+    # A buffer that a message fills has doubled beyond it.
+    room, least = connection.ws.read_buffers_bytes_max, 3 * connection.ws.max_message_bytes
+    if 0 < room < least:
+        yield Finding(
+            ("connection.ws.readBuffersBytesMax", "connection.ws.maxMessageBytes"),
+            f"must be at least three times connection.ws.maxMessageBytes ({least}), or 0 for no limit",
+        )
     strangers = config.hub.strangers
     for name, size in (
         ("liveHistoryBytesMax", strangers.live_history_bytes_max),

@@ -43,8 +43,9 @@ class WsConfig(Section, frozen=True):
     when most connections are idle."""
     read_buffers_bytes_max: MemoryBytes = 268_435_456
     """What all read buffers may have grown beyond that for large messages, together with the fragments of
-    messages that are not whole; 0 = no limit. At the bound the hub that holds most gives room: buffers in
-    which nothing waits become small again, then the connection ends that is at a message for longest."""
+    messages that are not whole; 0 = no limit, else at least three times `maxMessageBytes`. At the bound the
+    hub that holds most gives room: buffers in which nothing waits become small again, then the connection
+    ends that is at a message for longest."""
 
 
 class SseConfig(Section, frozen=True):

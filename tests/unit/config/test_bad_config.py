@@ -402,6 +402,19 @@ CASES: list[tuple[str, str, list[str]]] = [
         ],
     ),
     (
+        "no room to read a message",
+        """
+        connection:
+          ws:
+            maxMessageBytes: 100000
+            readBuffersBytesMax: 299999
+        """,
+        [
+            "4:26: connection.ws.readBuffersBytesMax: must be at least three times "
+            "connection.ws.maxMessageBytes (300000), or 0 for no limit"
+        ],
+    ),
+    (
         "a quota of strangers smaller than a message",
         """
         hub:

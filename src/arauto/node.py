@@ -292,12 +292,7 @@ class Node:
             proto.name: Format(proto.name, proto, binary_frame),
             json.name: Format(json.name, json, text_frame),
         }
-        self.websocket = WebSocketGateway(
-            self.sessions,
-            formats,
-            pages=pages,
-            limits=connection.ws,
-        )
+        self.websocket = WebSocketGateway(self.sessions, formats, pages=pages, limits=connection.ws)
         sse_codec = SseCodec()
         self.sse = sse = SseGateway(
             self.sessions,

@@ -12,10 +12,10 @@ from arauto.errors import ArautoError, Code
 from arauto.gateways.correlations import PATH as CORRELATIONS
 from arauto.gateways.correlations import CorrelationDesk, RuleRegistry
 from arauto.gateways.pages import Page, Pages
+from arauto.gateways.problems import answer_to, told
 from arauto.gateways.query import is_strict, last, read_query
 from arauto.hub.refusals import Asker
 from arauto.session.auth.tokens import bearer_of
-from arauto.session.callers import TooFastError
 from arauto.session.cost import bytes_cost, items_cost
 from arauto.session.environment import SessionEnvironment
 from arauto.session.identify import admit_caller
@@ -28,23 +28,6 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 _QUERY_LEN_MAX = 10
-_STATUS = {
-    Code.ORIGIN_DENIED: 403,
-    Code.AUTH_FAILED: 401,
-    Code.TOKEN_INVALID: 401,
-    Code.TOKEN_EXPIRED: 401,
-    Code.UNAUTHENTICATED: 401,
-    Code.CALL_DENIED: 403,
-    Code.SUBSCRIBE_DENIED: 403,
-    Code.PUBLISH_DENIED: 403,
-    Code.UNKNOWN_HUB: 404,
-    Code.NOT_FOUND: 404,
-    Code.CONFLICT: 409,
-    Code.RATE_LIMITED: 429,
-    Code.TOO_MANY_HUBS: 429,
-    Code.MESSAGE_TOO_LARGE: 413,
-    Code.BATCH_TOO_LARGE: 413,
-}
 
 
 class Rest:
@@ -66,24 +49,19 @@ class Rest:
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         cors: list[tuple[bytes, bytes]] = []
-        more: list[tuple[bytes, bytes]] = []
         hub = ""
         try:
             query = read_query(scope["query_string"], _QUERY_LEN_MAX)
             hub = last(query, "hub")
             cors = await self._check_origin(scope, headers, query)
             status, body = await self._route(scope, headers, query, receive)
-        except ArautoError as error:
+            own = [(b"content-type", b"application/json")]
+        except Exception as failure:
+            error = told(failure)
             asker = Asker(transport="http", address=_address(scope))
             self._env.refusals_of(hub).note(error, asker, request="http")
-            status = _STATUS.get(error.code, 503 if error.retryable else 400)
-            if isinstance(error, TooFastError):
-                more.append((b"retry-after", b"%d" % error.retry_after_s))
-            body = msgspec.json.encode(
-                {"code": int(error.code), "message": error.told, "field": error.field}
-            )
-        response_headers = [(b"content-type", b"application/json"), *cors, *more]
-        await send({"type": "http.response.start", "status": status, "headers": response_headers})
+            status, own, body = answer_to(error)
+        await send({"type": "http.response.start", "status": status, "headers": [*own, *cors]})
         await send({"type": "http.response.body", "body": body})
 
     async def _route(

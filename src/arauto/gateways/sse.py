@@ -8,19 +8,18 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
-
 from arauto.codec.events import ErrorEvent, SubscribeItem, SubscribeRequest
 from arauto.codec.sse import KEEPALIVE, StreamPositions, parse_last_event_id
 from arauto.errors import ArautoError, Code
 from arauto.gateways.pages import Page, Pages
+from arauto.gateways.problems import answer_to, told
 from arauto.gateways.query import last, read_query
 from arauto.hub.fanout import Format
 from arauto.hub.refusals import Asker
 from arauto.model import Serial
 from arauto.names import ALL_CHANNELS, is_wide, matches
 from arauto.session.auth.tokens import bearer_of
-from arauto.session.callers import TooFastError, caller_key
+from arauto.session.callers import caller_key
 from arauto.session.cost import deciding_cost, items_cost
 from arauto.session.environment import SessionEnvironment
 from arauto.session.identify import admit_caller, enter
@@ -181,7 +180,8 @@ class SseGateway:
                 await send({"type": "http.response.body", "body": b""})
                 return
             session = await self._open(connection, headers, query)
-        except ArautoError as error:
+        except Exception as failure:
+            error = told(failure)
             asker = Asker(transport="sse", address=connection.address)
             self._env.refusals_of(hub).note(error, asker, request="connect")
             connection.give_up(error.code)
@@ -299,29 +299,7 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-_STATUS = {
-    Code.ORIGIN_DENIED: 403,
-    Code.AUTH_FAILED: 401,
-    Code.TOKEN_INVALID: 401,
-    Code.TOKEN_EXPIRED: 401,
-    Code.SUBSCRIBE_DENIED: 403,
-    Code.ANONYMOUS_DENIED: 403,
-    Code.UNKNOWN_HUB: 404,
-    Code.AUTH_UNAVAILABLE: 503,
-    Code.TOO_MANY_SESSIONS: 503,
-    Code.TOO_MANY_HUBS: 429,
-    Code.RATE_LIMITED: 429,
-    Code.OVERLOADED: 503,
-}
-
-
 async def _refuse(send: Send, error: ArautoError, cors: list[tuple[bytes, bytes]]) -> None:
-    body = msgspec.json.encode(
-        {"code": int(error.code), "message": error.told, "field": error.field}
-    )
-    headers = [(b"content-type", b"application/json"), *cors]
-    if isinstance(error, TooFastError):
-        headers.append((b"retry-after", b"%d" % error.retry_after_s))
-    status = _STATUS.get(error.code, 503 if error.retryable else 400)
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    status, headers, body = answer_to(error)
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, *cors]})
     await send({"type": "http.response.body", "body": body})

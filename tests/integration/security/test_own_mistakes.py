@@ -1,0 +1,34 @@
+"""What the node itself gets wrong has a number, a counter and a line in the log, over HTTP too."""
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from arauto.errors import Code
+from arauto.hub.directory import Directory
+from tests.integration.conftest import RunningNode
+
+BODY = {"messages": [{"channel": "news", "text": "x"}]}
+WAYS = [("POST", "/v1/publish?hub=shop", BODY), ("GET", "/v1/sse?hub=shop&channel=news", None)]
+
+
+async def _mistake(*_: object, **__: object) -> None:
+    raise RuntimeError("hunter2")
+
+
+@pytest.mark.parametrize(("method", "path", "body"), WAYS, ids=["publish", "stream"])
+async def test_a_request_that_fails_by_our_mistake_is_answered_with_a_number(
+    node: RunningNode,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    path: str,
+    body: object,
+) -> None:
+    monkeypatch.setattr(Directory, "look", _mistake)
+    with capture_logs() as lines:
+        async with httpx.AsyncClient(base_url=node.http_url, timeout=10) as client:
+            answer = await client.request(method, path, json=body)
+    assert (answer.status_code, answer.json()["code"]) == (500, Code.SERVER_ERROR)
+    assert "hunter2" not in answer.text
+    assert node.node.metrics.total().refused == {Code.SERVER_ERROR: 1}
+    assert [line["log_level"] for line in lines if "hunter2" in repr(line)] == ["error"]

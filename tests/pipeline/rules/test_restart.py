@@ -5,17 +5,15 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from arauto.pipeline.lake.erasures import Erasures, note_erasure, read_erasures
-from arauto.pipeline.rules.forget import forgetting, without_erased
+from arauto.pipeline.rules.forget import forgetting
 from arauto.pipeline.rules.registry import RuleSet
 from arauto.pipeline.rules.stream import PLAN_VERSION, RULES
-from arauto.pipeline.schemas import JOURNAL
 from tests.pipeline.rules import checkpoint
 from tests.pipeline.rules.support import (
     T0,
     heartbeat,
     message,
     programs,
-    row_tuple,
     run_stream,
     write_rows,
 )
@@ -28,6 +26,12 @@ sequence:
   - {{as: two, where: "payload.step = '2'"}}
 within: 1h
 emit: {{channel: alerts, payload: {{n: one.payload.n}}}}
+"""
+_EACH = """
+rule: each
+version: 1
+match: payload.n > 0
+emit: {channel: alerts, payload: {n: payload.n}}
 """
 _COUNT = """
 rule: counted
@@ -90,17 +94,21 @@ def test_rows_of_an_erased_user_that_were_not_read_yet_are_passed_over(
     erasures = read_erasures(tmp_path)
     assert [each[1] for each in erasures.users] == ["bob", "ana"]
     assert erasures.hubs == {"shop": T0 + 8 * 86_400_000, "other": T0 + 8 * 86_400_000}
-    erasures = Erasures(users=(("shop", "ana", T0 + 10),))
+    # However many were erased, also in other hubs.
+    others = tuple(("other", f"u{n}", T0 + 100) for n in range(5_000))
+    erasures = Erasures(users=(*others, ("shop", "ana", T0 + 10)))
     rows = [
-        message(1, 10, "{}", user="ana"),
-        message(2, 11, "{}", user="ana"),
-        message(3, 5, "{}", user="bob"),
-        message(4, 5, "{}", user="ana", hub="other"),
-        heartbeat(5, 5),
+        message(1, 10, '{"n": 1}', user="ana"),
+        message(2, 11, '{"n": 2}', user="ana"),
+        message(3, 5, '{"n": 3}', user="bob"),
+        message(4, 5, '{"n": 4}', user="ana", hub="other"),
+        message(5, 5, '{"n": 5}'),
+        heartbeat(6, 5),
     ]
-    frame = spark.createDataFrame([row_tuple(row) for row in rows], JOURNAL)
-    kept = without_erased(frame, erasures).select("seq").collect()
-    assert sorted(row.seq for row in kept) == [2, 3, 4, 5]
+    write_rows(tmp_path / "in", [rows])
+    rules = [*programs(_EACH), *programs(_EACH, hub="other")]
+    found = run_stream(spark, tmp_path / "in", rules, tmp_path / "progress", erasures=erasures)
+    assert sorted(row[11] for row in found) == [f'{{"n":"{n}"}}' for n in (2, 3, 4, 5)]
 
 
 def test_rules_that_stay_go_on_and_new_versions_start_clean(

@@ -26,13 +26,11 @@ from pyspark.sql.types import (
 from arauto.correlation.bounds import refused
 from arauto.correlation.program import Event
 from arauto.correlation.rows import RowReader, with_json
-from arauto.correlation.rule_index import RuleIndex
 from arauto.correlation.scope import COLUMNS
 from arauto.pipeline.rules.carried import Carried
 from arauto.pipeline.rules.crowding import TaskRoom
 from arauto.pipeline.rules.left_out import LeftOut, LeftOutAccumulator
 from arauto.pipeline.rules.packing import SEPARATOR, pack
-from arauto.pipeline.rules.since import Since
 from arauto.pipeline.rules.trouble import Care
 from arauto.pipeline.source.datasource import SETTLED
 
@@ -127,11 +125,10 @@ def _made(
     settled = F.col(SETTLED) if SETTLED in rows.columns else F.lit(0).cast("bigint")
 
     def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        index, since = rules.index, rules.since
         mine: LeftOut = Counter()
         admits = room.for_task() if room is not None else None
         for batch in batches:
-            for chunk in _chunks(_found(batch, (index, since, admits), make, mine, care)):
+            for chunk in _chunks(_found(batch, rules, admits, make, mine, care)):
                 yield _batch_of(chunk, arrow)
             newest = pc.max(batch["ts"]).as_py()
             yield _batch_of([(newest, *[None] * (len(arrow) - 1))], arrow)
@@ -144,13 +141,14 @@ def _made(
 
 def _found(
     batch: pa.RecordBatch,
-    rules: tuple[RuleIndex, Mapping[str, Since], TaskRoom | None],
+    rules: Carried,
+    room: TaskRoom | None,
     make: Make,
     left_out: LeftOut,
     care: Care,
 ) -> Iterator[Made]:
     """The events of a batch, row by row."""
-    index, since, room = rules
+    index, since, erased = rules.index, rules.since, rules.erased
     hubs = pa.array(index.hubs, type=batch["hub"].type)
     batch = batch.filter(pc.is_in(batch["hub"], value_set=hubs))
     settled = batch[SETTLED].to_pylist()
@@ -162,11 +160,13 @@ def _found(
         if not readers:
             continue
         hub = row["hub"]
+        row["ts_ms"] = times[number] // 1_000
+        if row["ts_ms"] <= erased[hub].get(row["user"], -1):
+            continue
         if care.passes_over(hub, row["node"], row["seq"]):
             left_out[hub, "*", "set_aside"] += 1
             continue
         care.at(hub)
-        row["ts_ms"] = times[number] // 1_000
         row["headers"] = dict(row["headers"] or ())
         row["text"] = _text_of(row["payload"])
         row = with_json(row)

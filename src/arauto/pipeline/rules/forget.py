@@ -3,19 +3,17 @@
 Events in the rules' state do not say whose they are. So all rules of the user's hub begin anew: under another
 name of their state, so that nothing of the old one is matched or published any more; it goes at its own
 deadlines, within a day, as that of rules that are gone. Rows of the user that were written before and not
-read yet are passed over.
+read yet are passed over where rows become events (`Carried.erased`).
 """
 
 from dataclasses import replace
 
 import msgspec
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from arauto.pipeline.lake.erasures import Erasures
 from arauto.pipeline.rules.registry import RuleSet
 
-__all__ = ["forgetting", "without_erased"]
+__all__ = ["forgetting"]
 
 
 def forgetting(rules: RuleSet, erasures: Erasures) -> RuleSet:
@@ -28,11 +26,3 @@ def forgetting(rules: RuleSet, erasures: Erasures) -> RuleSet:
     )
     marks = {(hub, "", f"erased {at_ms}") for hub, at_ms in erasures.hubs.items()}
     return replace(rules, programs=programs, fingerprint=rules.fingerprint | marks)
-
-
-def without_erased(rows: DataFrame, erasures: Erasures) -> DataFrame:
-    """Journal rows without those that erased users wrote before they were."""
-    for hub, user, at_ms in erasures.users:
-        mine = F.col("hub").eqNullSafe(hub) & F.col("user").eqNullSafe(user)
-        rows = rows.where(~(mine & (F.col("ts") <= F.timestamp_millis(F.lit(at_ms)))))
-    return rows

@@ -22,7 +22,7 @@ from arauto.pipeline.node_api import NodeApi
 from arauto.pipeline.rules.allowance import Allowance
 from arauto.pipeline.rules.crowding import Crowding
 from arauto.pipeline.rules.deliver import Delivery
-from arauto.pipeline.rules.forget import forgetting, without_erased
+from arauto.pipeline.rules.forget import forgetting
 from arauto.pipeline.rules.left_out import LeftOut, LeftOutSum, Reason
 from arauto.pipeline.rules.place import RulePlace
 from arauto.pipeline.rules.registry import RuleSet, kinds_of, rule_set
@@ -238,13 +238,12 @@ class RuleQuery:
             gate=self._place.gate,
             expired=expired,
         )
-        source = without_erased(rows, read_erasures(context.lake.root))
         sink = SinkOptions(url=self._url, token=self._token, refused_max=_REFUSED_MAX)
         table = context.lake.table("matches")
         self._done_before = last_done(self._checkpoint)
         query = start_query(
             context.spark,
-            source,
+            rows,
             self._name,
             programs,
             self._checkpoint,
@@ -264,6 +263,7 @@ class RuleQuery:
             left_out=self._left_out,
             care=care,
             since=since,
+            erasures=read_erasures(context.lake.root),
             room=self._crowding.room,
         )
         self._place.runs(yes=True)

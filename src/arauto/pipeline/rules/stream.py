@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from arauto.correlation.program import Program
+from arauto.pipeline.lake.erasures import Erasures
 from arauto.pipeline.rules.carried import Carried
 from arauto.pipeline.rules.compile import by_ref, takes_window
 from arauto.pipeline.rules.crowding import TaskRoom
@@ -62,6 +63,7 @@ def start_query(
     left_out: LeftOutAccumulator | None = None,
     care: Care | None = None,
     since: Mapping[str, Since] | None = None,
+    erasures: Erasures | None = None,
     room: TaskRoom | None = None,
 ) -> StreamingQuery:
     """Start one of the queries.
@@ -79,10 +81,11 @@ def start_query(
         left_out: told what of the rows was too large, or failed.
         care: what rows to pass over, after failures.
         since: from when on rules see rows, by the name of their state.
+        erasures: whose rows they do not see.
         room: how much of each hub is counted; None = all.
     """
     delay = f"{round(watermark_s * 1_000)} milliseconds"
-    rules = Carried(programs, since)
+    rules = Carried(programs, since, erasures)
     if query == COUNTS:
         found = _counted(source, rules, delay, left_out, care or Care(), room)
     else:

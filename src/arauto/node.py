@@ -271,8 +271,8 @@ class Node:
         )
 
         async def stop() -> None:
+            self.sessions.stop()  # first: what ends with it counts in the last interval
             self.intervals.stop()
-            self.sessions.stop()
             await self.storage.journal.flush()
 
         self._closers.append(stop)

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from arauto.codec.events import Ack, SubscribeItem, SubscribeReply, SubscribeRequest
+from arauto.session import line
 from arauto.storage.base import Kind
 from tests.integration.admin.conftest import Admin
 from tests.integration.conftest import RunningNode
@@ -51,6 +52,22 @@ async def test_a_session_that_was_let_in_begins_and_ends_once(node: RunningNode)
     await sessions_left(node, 0)
     total = node.node.metrics.total()
     assert (total.sessions_started, total.sessions_ended) == (1, 1)
+
+
+async def test_sessions_that_end_with_the_node_are_in_its_last_interval(
+    node: RunningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one whose connection was lost with so many others that its turn had not come."""
+    wire, lost = await connect(node.url), await connect(node.url)
+    monkeypatch.setattr(line, "_TURN_LEN", 0)
+    lost.transport.underlying_transport.abort()
+    async with asyncio.timeout(10):
+        while not len(node.node.sessions.line):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+    await node.node.stop()
+    total = node.node.intervals.kept[-1].total
+    assert (total.sessions_started, total.sessions_ended) == (2, 2)
+    await wire.close()
 
 
 async def test_messages_and_bytes_in_count_the_same_requests_on_every_front(

@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import structlog
+
 from arauto.codec.events import ErrorEvent, SubscribeItem, SubscribeRequest
 from arauto.codec.sse import KEEPALIVE, StreamPositions, parse_last_event_id
 from arauto.errors import ArautoError, Code
@@ -27,6 +29,8 @@ from arauto.session.session import Session
 from arauto.session.subscribe import pointless
 
 __all__ = ["SseGateway"]
+
+_log = structlog.get_logger("arauto.gateways")
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -204,7 +208,9 @@ class SseGateway:
             session.lost(Code.CONNECTION_LOST)
             for task in (writer, gone):
                 task.cancel()
-            await asyncio.gather(writer, gone, return_exceptions=True)
+            for outcome in await asyncio.gather(writer, gone, return_exceptions=True):
+                if isinstance(outcome, Exception):  # ours to mend; it costs this stream only
+                    _log.exception("a stream failed", hub=hub, exc_info=outcome)
 
     def drain(self, code: Code, reason: str) -> None:
         """Ask every client to go elsewhere."""

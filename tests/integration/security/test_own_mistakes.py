@@ -4,9 +4,11 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from arauto.codec.sse import StreamPositions
 from arauto.errors import Code
 from arauto.hub.directory import Directory
 from tests.integration.conftest import RunningNode
+from tests.integration.session.test_sse import sessions_left
 
 BODY = {"messages": [{"channel": "news", "text": "x"}]}
 WAYS = [("POST", "/v1/publish?hub=shop", BODY), ("GET", "/v1/sse?hub=shop&channel=news", None)]
@@ -32,3 +34,18 @@ async def test_a_request_that_fails_by_our_mistake_is_answered_with_a_number(
     assert "hunter2" not in answer.text
     assert node.node.metrics.total().refused == {Code.SERVER_ERROR: 1}
     assert [line["log_level"] for line in lines if "hunter2" in repr(line)] == ["error"]
+
+
+async def test_a_stream_that_fails_by_our_mistake_ends_and_says_so_in_the_log(
+    node: RunningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mistake(self: StreamPositions, data: bytes) -> bytes:
+        raise RuntimeError("hunter2")
+
+    monkeypatch.setattr(StreamPositions, "rewrite", mistake)
+    with capture_logs() as lines:
+        async with httpx.AsyncClient(base_url=node.http_url, timeout=10) as client:
+            answer = await client.get("/v1/sse?hub=shop&channel=news")
+    assert (answer.status_code, answer.text) == (200, "")
+    assert [line["log_level"] for line in lines if "hunter2" in repr(line)] == ["error"]
+    await sessions_left(node, 0)

@@ -18,7 +18,6 @@ import msgspec
 
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.node_wire import (
-    OF_ONE_HUB,
     CorrelationRecord,
     Correlations,
     Exported,
@@ -30,6 +29,7 @@ from arauto.pipeline.node_wire import (
     Retry,
     batches,
     error_of,
+    of_one_hub,
 )
 
 __all__ = ["CorrelationRecord", "NodeApi", "Outcome", "Outgoing", "Retry", "World", "batches"]
@@ -111,7 +111,7 @@ class NodeApi:
 
         A message whose refusal may pass is sent again; it may then come after later ones. What is still
         refused in the end has its error in its outcome. Without `wait_for_hub` what only this hub suffers
-        (`OF_ONE_HUB`) is told at once: for callers that have other hubs to serve.
+        (`of_one_hub`) is told at once: for callers that have other hubs to serve.
 
         Raises:
             ArautoError: NODE_UNREACHABLE, ADMIN_DENIED, UNKNOWN_HUB, BAD_HUB_NAME.
@@ -163,7 +163,7 @@ class NodeApi:
             try:
                 tried = self.publish_once(hub, [messages[index] for index in left])
             except ArautoError as error:
-                if not wait_for_hub and error.code in OF_ONE_HUB:
+                if not wait_for_hub and of_one_hub(error):
                     tried = [Outcome(error)] * len(left)
                 elif last or not error.retryable:
                     raise
@@ -352,7 +352,7 @@ class NodeApi:
 def _passes(outcome: Outcome, wait_for_hub: bool) -> bool:
     """Whether it is worth to try again soon."""
     error = outcome.error
-    return error is not None and error.retryable and (wait_for_hub or error.code not in OF_ONE_HUB)
+    return error is not None and error.retryable and (wait_for_hub or not of_one_hub(error))
 
 
 def _checked_url(url: str) -> httpx.URL:

@@ -11,7 +11,6 @@ from arauto.errors import ArautoError, Code
 from arauto.limits import BATCH_LEN_MAX
 
 __all__ = [
-    "OF_ONE_HUB",
     "CorrelationRecord",
     "Correlations",
     "History",
@@ -22,6 +21,7 @@ __all__ = [
     "Retry",
     "batches",
     "error_of",
+    "of_one_hub",
 ]
 
 #: A request's body stays well below `admin.bodyBytesMax`, whose default is 4 MiB.
@@ -29,8 +29,8 @@ _BODY_BYTES_MAX = 2 * 1024 * 1024
 #: What a message's JSON takes beside its payload, at most nearly always.
 _FRAME_BYTES = 512
 
-#: Refusals that may pass, and that only one hub suffers: it may be at its quota for good, so no other waits.
-OF_ONE_HUB = frozenset(
+#: See `of_one_hub`.
+_OF_ONE_HUB = frozenset(
     {
         Code.RATE_LIMITED,
         Code.TOO_MANY_SESSIONS,
@@ -163,6 +163,17 @@ def batches(messages: Iterable[Outgoing]) -> Iterator[list[Outgoing]]:
         size_bytes += more_bytes
     if batch:
         yield batch
+
+
+def of_one_hub(error: ArautoError) -> bool:
+    """Whether it is a refusal that may pass, and that only one hub suffers.
+
+    It may be at its quota for good, or closed in a node that holds no more hubs, so no other waits for it.
+    """
+    if error.code is Code.OVERLOADED:
+        # Said of connections, it is everybody's.
+        return error.field == "hub"
+    return error.code in _OF_ONE_HUB
 
 
 def error_of(problem: Problem | None) -> ArautoError | None:

@@ -101,6 +101,30 @@ def test_a_quota_that_stays_used_up_shows_in_the_outcomes() -> None:
     assert outcomes[1].error.code is Code.HUB_RATE_LIMITED
 
 
+def test_a_hub_for_which_the_node_has_no_room_makes_no_other_wait() -> None:
+    with running_node(limits={"hubsMax": 1}) as node:
+        node.put("/v1/hubs/shop", {})
+        with NodeApi(node.url, TOKEN, retry=Retry(total_s=3_600)) as api:
+            assert api.publish("first", [message(1)])[0].error is None
+            # Whoever waited for it would wait for longer than this test may take.
+            [outcome] = api.publish("second", [message(2)], wait_for_hub=False)
+            assert outcome.error is not None
+            assert outcome.error.code is Code.OVERLOADED
+            assert api.publish("shop", [message(3)], wait_for_hub=False)[0].error is None
+
+
+def test_a_node_that_admits_no_more_connections_is_waited_for() -> None:
+    busy = msgspec.json.encode({"code": 4006, "message": "no more connections", "field": ""})
+    with (
+        answering((503, busy)) as (url, asked),
+        NodeApi(url, "t", retry=QUICK) as api,
+        pytest.raises(ArautoError) as caught,
+    ):
+        api.publish("h", [message(1)], wait_for_hub=False)
+    assert caught.value.code is Code.OVERLOADED
+    assert len(asked) == QUICK.attempts_max
+
+
 def test_no_node_is_an_error_with_the_address_after_bounded_tries() -> None:
     slept: list[float] = []
     world = World(sleep=slept.append, now_s=lambda: 0.0, chance=lambda: 1.0)
@@ -165,6 +189,10 @@ def answering(*answers: tuple[int, bytes]) -> Iterator[tuple[str, list[str]]]:
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
 
         def log_message(self, format: str, *args: object) -> None:
             pass

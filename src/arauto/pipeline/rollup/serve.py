@@ -25,7 +25,7 @@ from arauto.pipeline.archive.follow import pending
 from arauto.pipeline.lake.retention import cutoff_ms
 from arauto.pipeline.lake.table import Lake, Table
 from arauto.pipeline.node_api import NodeApi, Outgoing
-from arauto.pipeline.node_wire import OF_ONE_HUB
+from arauto.pipeline.node_wire import of_one_hub
 from arauto.pipeline.rollup.merge import PERIODS_MS, merge_rollups
 from arauto.pipeline.rollup.partial import ALL_HUBS
 
@@ -243,7 +243,7 @@ def publish(
 
 def _stops(error: ArautoError) -> bool:
     """Whether other hubs need not be tried."""
-    if error.code in OF_ONE_HUB:
+    if of_one_hub(error):
         return False
     return error.retryable or error.code in _OF_ALL_HUBS
 

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.node_api import NodeApi, Outcome, Outgoing, Retry
-from arauto.pipeline.node_wire import OF_ONE_HUB
+from arauto.pipeline.node_wire import of_one_hub
 from arauto.pipeline.sink.options import SinkOptions, check_columns
 from arauto.pipeline.sink.rows import LoopError, rows_of, to_message
 
@@ -118,7 +118,7 @@ class Publisher:
             try:
                 self._publish(self._api, hub, messages)
             except ArautoError as error:
-                if error.code not in OF_ONE_HUB:
+                if not of_one_hub(error):
                     raise
                 # The next attempt begins with the same hubs: those behind this one get theirs now.
                 failure = failure or error
@@ -140,7 +140,7 @@ class Publisher:
             if error is None:
                 counts.published += not outcome.duplicate
                 counts.repeated += outcome.duplicate
-            elif error.code in OF_ONE_HUB and not self._wait_for_hubs:
+            elif of_one_hub(error) and not self._wait_for_hubs:
                 counts.left_out[hub] = counts.left_out.get(hub, 0) + 1
             elif error.retryable:
                 # Not the row's fault: the whole batch is to be tried again.

@@ -82,7 +82,7 @@ class Upgrade:
     address: str
     secure: bool
     leave: Callable[[], None]
-    """To be called once when the connection has ended."""
+    """To be called when the connection has ended; once is enough."""
     early: bytes = b""
     """What was read behind the request: the first frames of a client that did not wait for the answer."""
 
@@ -277,13 +277,20 @@ class GuardedHttp(HttpToolsProtocol):
         # Neither the parser nor the new connection keeps this one, which is done.
         self.parser = None  # type: ignore[assignment]
         address, admission = self._address, self._admission
+
+        def leave() -> None:
+            nonlocal admitted
+            if admitted:
+                admitted = False
+                admission.leave(address)
+
         request = Upgrade(
             transport=self.transport,
             target=self.url,
             headers=self.headers,
             address=address,
             secure=self.scheme == "https",
-            leave=lambda: admission.leave(address) if admitted else None,
+            leave=leave,
             early=self._early,
         )
         try:

@@ -101,15 +101,21 @@ class WebSocketGateway:
         query: dict[str, list[str]],
         headers: dict[bytes, bytes],
     ) -> None:
-        welcome = await self._pages.is_welcome(page)
-        if request.transport.is_closing():
+        try:
+            welcome = await self._pages.is_welcome(page)
+            if request.transport.is_closing():
+                request.leave()
+                return
+            request.transport.resume_reading()
+            if welcome:
+                refusal = self._accept(request, query, headers)
+            else:
+                refusal = self._deny(request, page.hub, self._pages.denial(page))
+        except BaseException:
+            # Whatever it is; unread and unanswered, the connection would stay for ever.
             request.leave()
-            return
-        request.transport.resume_reading()
-        if welcome:
-            refusal = self._accept(request, query, headers)
-        else:
-            refusal = self._deny(request, page.hub, self._pages.denial(page))
+            request.transport.abort()
+            raise
         if refusal is not None:
             request.leave()
             request.transport.write(refusal)

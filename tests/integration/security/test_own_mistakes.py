@@ -8,6 +8,7 @@ from arauto.codec.sse import StreamPositions
 from arauto.errors import Code
 from arauto.hub.directory import Directory
 from tests.integration.conftest import RunningNode
+from tests.integration.security.raw import KEY, hold_steady, opened
 from tests.integration.session.test_sse import sessions_left
 
 BODY = {"messages": [{"channel": "news", "text": "x"}]}
@@ -49,3 +50,19 @@ async def test_a_stream_that_fails_by_our_mistake_ends_and_says_so_in_the_log(
     assert (answer.status_code, answer.text) == (200, "")
     assert [line["log_level"] for line in lines if "hunter2" in repr(line)] == ["error"]
     await sessions_left(node, 0)
+
+
+async def test_an_upgrade_that_fails_by_our_mistake_gives_its_place_back(
+    node: RunningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a page whose hub has to be asked whether it may: the connection once stayed, unread, for ever."""
+    monkeypatch.setattr(Directory, "look", _mistake)
+    request = (
+        "GET /v1/ws?hub=shop HTTP/1.1\r\nHost: localhost\r\nOrigin: https://page.example\r\n"
+        "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        f"Sec-WebSocket-Key: {KEY}\r\n\r\n"
+    )
+    async with opened(node) as raw:
+        await raw.send(request.encode())
+        assert await raw.until_closed() == b""
+        await hold_steady(node)

@@ -6,7 +6,7 @@ or pattern inside it can reach another hub. Neighbours: `directory.py` makes and
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager, nullcontext
 
 from arauto.errors import ArautoError, Code
@@ -344,7 +344,8 @@ class Hub:
         self.patterns.add(pattern, {subscriber: None})
 
     def drop_pattern(self, pattern: str, subscriber: Subscriber) -> None:
-        """The session gives a pattern up, or has to. Where it covers very much, that takes a moment."""
+        """The session gives a pattern up, or has to. Where it covers very much, that takes a moment: see
+        `leave`."""
         holders = self.patterns.get(pattern)
         if holders is None or subscriber not in holders:
             return
@@ -353,6 +354,7 @@ class Hub:
             self.patterns.remove(pattern)
         after = self._uncover(pattern, subscriber, "")
         if after:
+            subscriber.leaving_len += 1
             self.env.tasks.spawn(self._uncover_rest(pattern, subscriber, after))
 
     def _uncover(self, pattern: str, subscriber: Subscriber, after: str) -> str:
@@ -364,12 +366,21 @@ class Hub:
     async def _uncover_rest(self, pattern: str, subscriber: Subscriber, after: str) -> None:
         # Who is gone receives nothing anyway: of those one after the other, however many went at once.
         is_gone = subscriber.outbox.closed
-        async with self.env.leaving if is_gone else nullcontext():
-            while after:
-                await asyncio.sleep(0)
-                if subscriber in (self.patterns.get(pattern) or ()):
-                    return  # it came back meanwhile
-                after = self._uncover(pattern, subscriber, after)
+        try:
+            async with self.env.leaving if is_gone else nullcontext():
+                while after:
+                    await asyncio.sleep(0)
+                    if subscriber in (self.patterns.get(pattern) or ()):
+                        return  # it came back meanwhile
+                    after = self._uncover(pattern, subscriber, after)
+        finally:
+            subscriber.leaving_len -= 1
+
+    def leave(self, subscriber: Subscriber) -> Generator[None, None, None]:
+        """Until the session has left all that its patterns led to. It is to stay who it was until then, since
+        so the channels know it."""
+        while subscriber.leaving_len:
+            yield
 
     @contextmanager
     def watching(self) -> Iterator[list[str]]:

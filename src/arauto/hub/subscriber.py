@@ -56,7 +56,7 @@ _NOBODY: Final = _Nobody()
 class Subscriber:
     """A session's receiving end. One per session, shared by all its subscriptions."""
 
-    __slots__ = ("extra", "id", "outbox", "session", "user")
+    __slots__ = ("extra", "id", "leaving_len", "outbox", "session", "user")
 
     def __init__(self, id: str, outbox: Outbox, session: HubSession) -> None:
         self.id = id
@@ -64,6 +64,8 @@ class Subscriber:
         self.extra: dict[str, str] = {}
         self.outbox = outbox
         self.session = session
+        self.leaving_len = 0
+        """Patterns it gave up some of whose channels it has not left yet."""
 
     def leave(self) -> None:
         """The session has ended: do not hold it, for it holds this."""

@@ -153,24 +153,20 @@ async def handle_restore(session: "Session", request: RestoreRequest) -> None:
         return
     if session.env.authenticator.is_revoked(session.hub.name, state.identity):
         raise withdrawn()
-    # Nothing waits from this question to `resume_as`: either the session knows of a revocation, or the
-    # revocation finds the session.
     id = session.id
     state = _replace_earlier(session, state)
     session.restorable.take_up(request.key, state)
-    if session.outbox.closed:
-        return  # its connection is gone, and its end will give the key back
-    for name in list(session.subscriptions):
-        session.drop_subscription(name)
-    session.resume_as(state.session, state.identity)
-    session.bucket.owe(items_cost(len(state.subscriptions)) + grants_cost(state.identity.grants))
-    plans = await _prepare(session, state.subscriptions, request.positions)
+    session.is_restoring = True
+    try:
+        plans = await _become(session, state, request.positions)
+    finally:
+        session.is_restoring = False
     if session.has_ended() or session.outbox.closed:
-        return
-    if session.is_revoked():
+        return  # its connection is gone, and its end gives the key back
+    if session.env.authenticator.is_revoked(hub.name, state.identity):
         session.disconnect(Code.FORCED_LOGOUT, "the user's access was withdrawn")
         return
-    _check_still(session, state.identity, id)
+    await _check_still(session, state.identity, id)
     results, welcomes = subscribe_now(session, plans)
     session.hub.counters.sessions_restored += 1
     session.send(
@@ -192,19 +188,26 @@ async def handle_restore(session: "Session", request: RestoreRequest) -> None:
     session.restorable.give_key()
 
 
-async def _prepare(
-    session: "Session", subscriptions: dict[str, Serial | None], positions: dict[str, Serial]
+async def _become(
+    session: "Session", state: SessionState, positions: dict[str, Serial]
 ) -> list[Plan]:
-    session.is_restoring = True
-    try:
-        plans = await in_turns(_plans(subscriptions, positions))
-        await prepare(session, plans)
-    finally:
-        session.is_restoring = False
+    """Let it be who left the state, and prepare what that one held. None of it, if it is gone or revoked."""
+    for name in list(session.subscriptions):
+        session.drop_subscription(name)
+    await in_turns(session.hub.leave(session.subscriber))
+    is_revoked = session.env.authenticator.is_revoked(session.hub.name, state.identity)
+    if session.has_ended() or session.outbox.closed or is_revoked:
+        return []
+    # Nothing waits from this question to `resume_as`: either the session knows of a revocation, or the
+    # revocation finds the session.
+    session.resume_as(state.session, state.identity)
+    session.bucket.owe(items_cost(len(state.subscriptions)) + grants_cost(state.identity.grants))
+    plans = await in_turns(_plans(state.subscriptions, positions))
+    await prepare(session, plans)
     return plans
 
 
-def _check_still(session: "Session", identity: Identity, id: str) -> None:
+async def _check_still(session: "Session", identity: Identity, id: str) -> None:
     """Whether it is still who it has become. Else it is nobody now, under its own id, and holds nothing.
 
     Raises:
@@ -216,6 +219,9 @@ def _check_still(session: "Session", identity: Identity, id: str) -> None:
     error = ArautoError(Code.TOKEN_EXPIRED, "the session's authentication expired meanwhile")
     for name in list(session.subscriptions):
         session.drop_subscription(name)
+    await in_turns(session.hub.leave(session.subscriber))
+    if session.has_ended():
+        raise error
     session.hub.rename_session(session.subscriber, id)
     if session.identity is not None:
         session.send(ErrorEvent.of(error, 0))

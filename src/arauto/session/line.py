@@ -26,8 +26,8 @@ _log = structlog.get_logger("arauto.session")
 
 
 class Line:
-    """One per node. Holds what there is to do for sessions, each of which comes seldom and for little. What is
-    asked for again while it waits is in it once: an expired session is looked at each second."""
+    """One per node. Holds what there is to do for sessions, each of which comes seldom and for little. What
+    is asked for again while it waits is in it once: an expired session is looked at each second."""
 
     __slots__ = ("_is_due", "_room_len", "_waiting")
 

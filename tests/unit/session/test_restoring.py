@@ -18,6 +18,7 @@ from arauto.codec.events import (
     SubscribeReply,
 )
 from arauto.errors import Code, StorageError
+from arauto.features.presence import PresenceFeature
 from arauto.model import Identity, Serial, When
 from arauto.session.line import Line
 from arauto.settings import HubSettings, NamespaceSettings, Rules
@@ -509,6 +510,27 @@ async def test_what_the_new_connection_held_is_replaced_by_what_is_restored(
     await restore(back, key)
     assert sorted(back.session.subscriptions) == ["room:1", "u:ann"]
     assert witness.take(Leave).member.session == old_id
+
+
+async def test_a_very_wide_pattern_that_the_new_connection_held_leaves_no_member_behind(
+    make_desk: MakeDesk,
+) -> None:
+    """Seen: channels that were left a turn later knew it by the id it had before, and showed it for ever."""
+    desk = make_desk(rules=Rules(presence=True, client_publish=True))
+    client, key = await signed_in(desk)
+    await client.drop()
+    hub = await desk.directory.get("shop")
+    channels = [await hub.open_channel(f"hall:{n:04}") for n in range(1_200)]
+    back, witness = await desk.connect(), await desk.connect()
+    old_id = back.session.id
+    await back.subscribe("hall:*")
+    await witness.subscribe(channels[-1].name)
+    await restore(back, key)
+    await desk.settle()
+    assert witness.take(Leave).member.session == old_id
+    features = [channel.feature(PresenceFeature.name) for channel in channels]
+    totals = [each.snapshot().total for each in features if isinstance(each, PresenceFeature)]
+    assert totals == [0] * 1_199 + [1]
 
 
 async def test_stored_channels_are_recovered_from_the_store_too(make_desk: MakeDesk) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from arauto.codec.events import (
@@ -14,8 +15,10 @@ from arauto.codec.events import (
     SubscribeReply,
 )
 from arauto.errors import Code
+from arauto.features.presence import PresenceFeature
+from arauto.hub.environment import HubLimits
 from arauto.model import Identity, Serial, When
-from arauto.settings import HubSettings, Rules
+from arauto.settings import HubSettings, Quotas, Rules
 from arauto.testing.clock import FakeClock
 from tests.unit.session.conftest import MakeDesk
 from tests.unit.session.desk import Client, Desk, grants, publish
@@ -130,6 +133,35 @@ async def test_whose_authentication_ended_meanwhile_can_authenticate_anew(
     await back.drop()
     again = await desk.connect()
     assert (await again.ask(RestoreRequest(id=7, key=next_key), Restored)).user == "ann"
+
+
+async def test_who_was_restored_in_part_when_it_expired_leaves_no_member_behind(
+    make_desk: MakeDesk,
+) -> None:
+    clock = FakeClock()
+    journal = SlowQuestions(clock)
+    desk = make_desk(
+        rules=msgspec.structs.replace(STORED, presence=True),
+        settings=HubSettings(
+            default_public=True, user_channel=False, quotas=Quotas(session_messages_per_s=0)
+        ),
+        hub_limits=HubLimits(pattern_positions_len_max=100),
+        clock=clock,
+        journal=journal,
+    )
+    lost, key = await gone(desk, "hall:*", "room:1")
+    hub = await desk.directory.get("shop")
+    channels = [await hub.open_channel(f"hall:{n:04}") for n in range(1_200)]
+    back = await coming_back(desk, journal, key)
+    assert all(channel.has(back.session.subscriber) for channel in channels)
+    assert back.session.id == lost.session.id
+    desk.clock.jump_wall(LASTS_S * 1_000)
+    await go_on(desk, journal)
+    assert back.take(ErrorEvent, lambda event: event.id == 5).code == Code.TOKEN_EXPIRED
+    assert back.session.id != lost.session.id
+    features = [channel.feature(PresenceFeature.name) for channel in channels]
+    totals = [each.snapshot().total for each in features if isinstance(each, PresenceFeature)]
+    assert totals == [0] * 1_200
 
 
 async def test_a_user_channel_is_recovered_though_settings_change_meanwhile(

@@ -27,21 +27,34 @@ def export_renamed(config: Config, directory: Path) -> list[str]:
     """
     if config.storage.kind != "sqlite" or not config.journal.export.enabled:
         return []
-    settings = config.journal.export
     exported = []
+    for name in _names(config, directory):
+        try:
+            settings = config.journal.export
+            report = export(journal_url(config), name, directory, settings.rows_max, _SEGMENT_BYTES)
+        except (ArautoError, OSError) as error:
+            _tell(error)
+            continue
+        if report.rows:
+            _log.info("exported what the node wrote under another name", name=name)
+            exported.append(name)
+    return exported
+
+
+def _names(config: Config, directory: Path) -> list[str]:
+    """Other names than the present one of which rows wait."""
     try:
         journal = Journal(journal_url(config), directory, frozenset())
         try:
-            places = journal.places()
+            found = waiting(journal.places(), directory, {})
         finally:
             journal.close()
-        names = {node_of(each.node) for each in waiting(places, directory, {})}
-        for name in sorted(names - {config.node.name}):
-            report = export(journal_url(config), name, directory, settings.rows_max, _SEGMENT_BYTES)
-            if report.rows:
-                _log.info("exported what the node wrote under another name", name=name)
-                exported.append(name)
     except (ArautoError, OSError) as error:
-        # Backfill and check tell what is still missing.
-        _log.warning("what the node wrote under another name was not exported", error=str(error))
-    return exported
+        _tell(error)
+        return []
+    return sorted({node_of(each.node) for each in found} - {config.node.name})
+
+
+def _tell(error: Exception) -> None:
+    # Backfill and check tell what is still missing.
+    _log.warning("what the node wrote under another name was not exported", error=str(error))

@@ -25,5 +25,16 @@ def test_what_was_written_under_an_earlier_name_is_exported_once(
     assert export_renamed(config, feed.segments) == []
 
 
+def test_one_name_that_cannot_be_exported_keeps_no_other_back(feed: Feed, tmp_path: Path) -> None:
+    for name in ("oldest", "old", "new"):
+        feed.write(message(1), node=name)
+    storage = {"kind": "sqlite", "dataDir": str(tmp_path / "data")}
+    on = {"export": {"enabled": True}}
+    config = make_config(storage=storage, node={"name": "new"}, journal=on)
+    with segments.lock(feed.segments, "old"):
+        assert export_renamed(config, feed.segments) == ["oldest"]
+    assert export_renamed(config, feed.segments) == ["old"]
+
+
 def test_other_names_in_a_database_of_several_nodes_are_other_nodes(tmp_path: Path) -> None:
     assert export_renamed(make_config(storage={"kind": "postgres"}), tmp_path) == []

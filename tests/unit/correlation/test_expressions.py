@@ -174,6 +174,15 @@ def test_text_that_is_not_json_has_no_paths(text: str) -> None:
     assert value("payload", text=text) == text
 
 
+def test_a_payload_with_a_number_of_more_digits_than_python_reads_has_no_paths() -> None:
+    for digits, is_json in ((4_300, True), (4_301, False)):
+        number = "7" * digits
+        sent = f'{{"n": {number}, "other": 1}}'
+        columns = {"text": sent, "json": json_of(sent)}
+        assert value("payload.n", **columns) == (number if is_json else None)
+        assert value("payload.other", **columns) == ("1" if is_json else None)
+
+
 @pytest.mark.parametrize(
     ("number", "text"),
     [

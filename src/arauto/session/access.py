@@ -42,12 +42,17 @@ class Deciding:
         self._granted = session.granted
         self._effort = session.granted.effort if session.granted is not None else 0
 
-    def charge(self) -> None:
-        """Take it from the session's rate. Its identity may be another now, with grants of its own."""
+    @property
+    def cost(self) -> float:
+        """In tokens. The session's identity may be another now, with grants of its own."""
         granted = self._session.granted
-        if granted is not None and granted.must_try:
-            before = self._effort if granted is self._granted else 0
-            self._session.bucket.owe(deciding_cost(granted.effort - before))
+        if granted is None or not granted.must_try:
+            return 0
+        return deciding_cost(granted.effort - (self._effort if granted is self._granted else 0))
+
+    def charge(self) -> None:
+        """Take it from the session's rate."""
+        self._session.bucket.owe(self.cost)
 
 
 def granted_to(session: "Session", identity: Identity | None) -> GrantSet | None:

@@ -11,12 +11,13 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from arauto.codec.events import SubscribeItem
-from arauto.errors import ArautoError
+from arauto.errors import ArautoError, Code
 from arauto.hub.channel import Channel
 from arauto.hub.epoch import is_fully_stored
 from arauto.hub.recovery import Recovery
 from arauto.model import Message, Serial
 from arauto.names import ALL_CHANNELS, check_channel, literal_prefix, matches
+from arauto.session.access import check_readable
 from arauto.storage.base import HistoryQuery
 
 if TYPE_CHECKING:
@@ -172,7 +173,13 @@ class Catchup:
     def _covers(self, session: "Session", name: str) -> bool:
         if not matches(self._item.channel, name):
             return False
-        return session.may_read(name, session.hub.state.resolve_rules(name))
+        try:
+            check_readable(session, name)
+        except ArautoError as error:
+            if error.code is Code.RATE_LIMITED:
+                raise  # there may be very many names
+            return False
+        return True
 
     def _may_open(self, session: "Session", name: str) -> bool:
         if name in session.hub.channels:

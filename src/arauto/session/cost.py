@@ -30,6 +30,7 @@ __all__ = [
     "charge",
     "covered_cost",
     "deciding_cost",
+    "deciding_wait_s",
     "document_cost",
     "grants_cost",
     "hear",
@@ -143,9 +144,14 @@ def admit_deciding(session: "Session") -> None:
     Raises:
         ArautoError: RATE_LIMITED if the session owes for more than a second.
     """
-    bucket = session.bucket
-    if bucket.lacks(session.env.hub.clock.monotonic_s(), -int(bucket.rate_per_s)):
+    if deciding_wait_s(session) > 0:
         raise rate_error(session.hub.quotas)
+
+
+def deciding_wait_s(session: "Session") -> float:
+    """How long until the session owes for no more than that."""
+    bucket = session.bucket
+    return bucket.wait_s(session.env.hub.clock.monotonic_s(), -int(bucket.rate_per_s))
 
 
 def charge(session: "Session", cost: int) -> None:

@@ -9,6 +9,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from arauto.model import Message
+from arauto.session.access import Deciding
+from arauto.session.cost import deciding_wait_s
 
 if TYPE_CHECKING:
     from arauto.session.session import Session
@@ -18,6 +20,8 @@ __all__ = ["Greeter"]
 #: Names looked at, and bytes sent, before others get their turn.
 _SLICE_LEN = 200
 _SLICE_BYTES = 65_536
+#: The same for what deciding by the session's grants takes: about a millisecond.
+_SLICE_TOKENS = 20
 
 
 class Greeter:
@@ -47,7 +51,7 @@ class Greeter:
             if left_len <= 0 or left_bytes <= 0 or not outbox.is_clear:
                 self._is_waiting = True
                 if outbox.is_clear:
-                    session.env.hub.clock.call_later(0, self._go_on)
+                    session.env.hub.clock.call_later(self._rest_s(), self._go_on)
                 else:
                     # Not by a timer: nobody is to pay for those who read nothing.
                     outbox.on_clear = self._go_on
@@ -63,18 +67,26 @@ class Greeter:
         if name in session.subscriptions:
             found, after = session.hub.retained.page(name, self._after, _SLICE_LEN)
         sent_bytes = 0
+        deciding = Deciding(session)
         for index, message in enumerate(found):
             if message.ts_ms <= place_ms and self._is_for(message):
                 session.outbox.put(session.outbox.format.encode_message(message))
                 session.hub.count_deliveries(1)
                 sent_bytes += len(message.payload)
-                if sent_bytes >= room_bytes and index + 1 < len(found):
-                    after = message.channel
-                    break
+            is_enough = sent_bytes >= room_bytes or deciding.cost >= _SLICE_TOKENS
+            if is_enough and index + 1 < len(found):
+                after = message.channel
+                break
+        deciding.charge()
         self._after = after
         if not after:
             self._owed.popleft()
         return sent_bytes
+
+    def _rest_s(self) -> float:
+        """How long until the next slice: where grants have to be tried, who owes for that waits."""
+        granted = self._session.granted
+        return deciding_wait_s(self._session) if granted is not None and granted.must_try else 0
 
     def _is_for(self, message: Message) -> bool:
         session = self._session

@@ -22,12 +22,15 @@ from arauto.codec.events import (
     Restored,
     RestoreKey,
     RestoreRequest,
+    SubscribeItem,
     SubscribeReply,
+    SubscribeRequest,
 )
 from arauto.codec.proto import ProtoCodec
 from arauto.errors import ArautoError, Code
 from arauto.hub.environment import HubLimits
-from arauto.model import Identity, Serial
+from arauto.model import Identity, Serial, When
+from arauto.names import ALL_CHANNELS
 from arauto.settings import HubSettings, Quotas, Rules
 from tests.unit.session.conftest import MakeDesk
 from tests.unit.session.desk import Client, Desk, grants, publish, subscribe
@@ -332,6 +335,65 @@ async def test_a_pattern_costs_what_deciding_takes_for_the_channels_it_covers(
         desk.clock.advance(12)
     assert (await client.subscribe("room:*")).results[0].error is None
     assert RATE - left(client) >= 1 + TRIED
+
+
+async def with_closed_channels(desk: Desk) -> tuple[Client, Serial]:
+    """A session that has paid, and a place from before channels came and went, each with something."""
+    client = await with_grants(desk, USELESS)
+    for name in ("room:short", "room:short*"):  # the grants are compiled, once
+        await client.subscribe(name)
+        desk.clock.advance(12)
+    began = client.session.hub.place()
+    writer = await desk.connect()
+    for name in LONG:
+        await writer.do(publish(name, b"x"))
+    desk.clock.advance(1)
+    await client.session.hub.close_idle_channels()
+    assert not set(LONG) & set(client.session.hub.channels)
+    return client, began
+
+
+AT_ONCE = HubLimits(channel_close_s=0.5)
+
+
+async def test_greetings_cost_what_deciding_takes_and_wait_for_who_owes_for_it(
+    make_desk: MakeDesk,
+) -> None:
+    """Seen: those of 200 channels were decided on in one turn, against 1,000 grants, for nothing."""
+    rules = Rules(client_publish=True, retain=When.ALL)
+    desk = make_desk(settings=SETTINGS, rules=rules, hub_limits=AT_ONCE)
+    client, _ = await with_closed_channels(desk)
+    granted = client.session.granted
+    assert granted is not None
+    client.inbox.clear()
+    before = granted.effort
+    client.send(subscribe("room:*"))
+    assert granted.effort - before < 50 * 131_072  # the first slice
+    await desk.advance(0.1, step_s=0.001)  # any number of slices
+    some = len(client.payloads())
+    assert 0 < some < len(LONG)
+    assert granted.effort - before < (2 * RATE + 50) * 131_072
+    assert left(client) < -RATE * 0.8
+    await desk.advance(10)
+    assert some + len(client.payloads()) == len(LONG)
+    assert granted.effort - before >= TRIED * 131_072
+
+
+async def test_looking_for_what_was_missed_costs_what_deciding_takes_and_ends_where_it_is_too_much(
+    make_desk: MakeDesk,
+) -> None:
+    desk = make_desk(settings=SETTINGS, hub_limits=AT_ONCE)
+    client, began = await with_closed_channels(desk)
+    granted = client.session.granted
+    assert granted is not None
+    before = granted.effort
+    item = SubscribeItem(channel="room:*", positions={ALL_CHANNELS: began})
+    reply = await client.ask(SubscribeRequest(id=1, items=(item,)), SubscribeReply)
+    [error] = [result.error for result in reply.results]
+    assert error is not None
+    assert error.code == Code.RATE_LIMITED
+    assert left(client) < -RATE
+    assert granted.effort - before < (2 * RATE + 50) * 131_072
 
 
 async def test_settings_that_change_cost_no_session_what_deciding_takes(

@@ -377,8 +377,8 @@ class Hub:
             subscriber.leaving_len -= 1
 
     def leave(self, subscriber: Subscriber) -> Generator[None, None, None]:
-        """Until the session has left all that its patterns led to. It is to stay who it was until then, since
-        so the channels know it."""
+        """Until the session has left all that its patterns led to. It is to stay who it was until then: the
+        channels know it by that."""
         while subscriber.leaving_len:
             yield
 

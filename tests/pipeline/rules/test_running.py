@@ -6,6 +6,7 @@ from queue import Queue
 
 import httpx
 import pytest
+from pyspark.accumulators import _accumulatorRegistry
 from pyspark.sql import SparkSession
 
 from arauto.model import JSON
@@ -174,6 +175,7 @@ def test_a_hub_whose_rules_change_all_the_time_holds_nobody_up_and_gets_them_wit
             tmp_path / "segments",
             lambda _query, count: starts.append(count),
         )
+        kept = len(_accumulatorRegistry)
         for hub in ("calm", "hasty"):
             node.put(f"/v1/hubs/{hub}", {})
 
@@ -193,12 +195,13 @@ def test_a_hub_whose_rules_change_all_the_time_holds_nobody_up_and_gets_them_wit
             return [each["data"]["n"] for each in node.history(hub, f"seen:{name}")]
 
         push("calm", "first")
+        # Behind it in the journal, so that both are there when the rule begins and nobody waits for it.
+        publish("calm", 1)
         stop = threading.Event()
         running = threading.Thread(target=query.run, args=(stop,))
         running.start()
         ended = lambda: not running.is_alive()  # noqa: E731
         try:
-            publish("calm", 1)
             until(lambda: seen("calm", "first"), "the first alert", is_over=ended)
             # Once it is waited for.
             push("hasty", "one")
@@ -224,3 +227,4 @@ def test_a_hub_whose_rules_change_all_the_time_holds_nobody_up_and_gets_them_wit
         assert seen("calm", "second") == ["3"]
         assert seen("hasty", "two") == ["3"]
         assert seen("hasty", "one") == ["1", "2", "3"]
+        assert len(_accumulatorRegistry) == kept, "PySpark keeps them for ever"

@@ -26,7 +26,7 @@ from arauto.pipeline.rules.output import MATCHES
 from arauto.pipeline.sink.options import SinkOptions
 from arauto.pipeline.sink.writer import Counts, Publisher
 
-__all__ = ["Delivery", "Outcome", "marked"]
+__all__ = ["Delivery", "Outcome", "OutcomeSum", "marked"]
 
 _log = structlog.get_logger(__name__)
 
@@ -73,7 +73,7 @@ class Outcome:
         self.left_out.update(more.left_out)
 
 
-class _Sum(AccumulatorParam[Outcome]):
+class OutcomeSum(AccumulatorParam[Outcome]):
     """Adds what the tasks report. A task that is run again may report again: this is for the log."""
 
     def zero(self, value: Outcome) -> Outcome:
@@ -102,14 +102,14 @@ class Delivery:
     """What was left out before it came to a rule's memory."""
     on_events_left_out: Callable[[Reason, int], None] = lambda _reason, _count: None
     """Told how much of the events a batch left out, and why."""
-    _outcome: Accumulator[Outcome] | None = None
-    """Reused: PySpark keeps every accumulator for ever."""
+    outcome: Accumulator[Outcome] | None = None
+    """What becomes of the rows of a batch; else one is made, which PySpark then keeps for ever."""
 
     def __call__(self, matches: DataFrame, batch_id: int) -> None:
         """Raises ArautoError if the node cannot be reached, so that Spark does the batch again."""
-        if self._outcome is None:
-            self._outcome = matches.sparkSession.sparkContext.accumulator(Outcome(), _Sum())
-        outcome = self._outcome
+        if self.outcome is None:
+            self.outcome = matches.sparkSession.sparkContext.accumulator(Outcome(), OutcomeSum())
+        outcome = self.outcome
         outcome.value = Outcome()
         options = replace(self.sink, content_type=JSON)
         second_hand = frozenset(each.ref for each in self.programs if each.include_pipeline)

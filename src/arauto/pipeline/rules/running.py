@@ -21,7 +21,7 @@ from arauto.pipeline.lake.erasures import begin_anew, read_erasures
 from arauto.pipeline.node_api import NodeApi
 from arauto.pipeline.rules.allowance import Allowance
 from arauto.pipeline.rules.crowding import Crowding
-from arauto.pipeline.rules.deliver import Delivery
+from arauto.pipeline.rules.deliver import Delivery, Outcome, OutcomeSum
 from arauto.pipeline.rules.forget import forgetting
 from arauto.pipeline.rules.left_out import LeftOut, LeftOutSum, Reason
 from arauto.pipeline.rules.place import RulePlace
@@ -90,8 +90,9 @@ class RuleQuery:
         self._allowance = allowance or Allowance(0)
         self._on_events_left_out = on_events_left_out
         spark = context.spark.sparkContext
-        # One for all starts: PySpark keeps every accumulator for ever.
+        # For all starts: PySpark keeps every accumulator for ever.
         self._left_out = spark.accumulator(LeftOut(), LeftOutSum())
+        self._outcome = spark.accumulator(Outcome(), OutcomeSum())
         self._checkpoint = context.lake.checkpoint(name, PLAN_VERSION)
         self._trouble = Trouble(self._checkpoint)
         self._place = RulePlace(
@@ -257,6 +258,7 @@ class RuleQuery:
                 self._allowance,
                 self._left_out,
                 self._on_events_left_out,
+                self._outcome,
             ),
             interval_s=self._settings.rules_interval_s,
             watermark_s=self._settings.watermark_s,

@@ -11,7 +11,7 @@ from arauto.pipeline.rules import processor
 from arauto.pipeline.rules.carried import Carried
 from arauto.pipeline.rules.compile import state_ref
 from arauto.pipeline.rules.packing import SEPARATOR, pack
-from arauto.pipeline.rules.processor import STATE_NAME, RuleProcessor
+from arauto.pipeline.rules.processor import STATE_NAME, RuleProcessor, held_bytes
 from tests.pipeline.rules.support import PAIR, programs
 
 _SPIKE = """
@@ -155,7 +155,7 @@ def test_a_hub_that_holds_as_much_as_it_may_takes_no_more_until_time_has_made_ro
 
 
 def test_what_a_hub_holds_is_known_to_the_next_task_and_goes_with_the_last_of_it() -> None:
-    [pair], [foreign] = programs(PAIR), programs(PAIR, hub="other")
+    [pair], [foreign] = programs(PAIR), programs(PAIR, hub="else")
     tester, mine, theirs = _tester(pair, foreign), _subject(pair), _subject(foreign)
 
     def next_task(hub_bytes_max: int) -> None:
@@ -168,7 +168,7 @@ def test_what_a_hub_holds_is_known_to_the_next_task_and_goes_with_the_last_of_it
     tester.test(theirs, [_event(theirs, 2_000, 1, foreign)])
     kept = tester.peekValueState(STATE_NAME, mine)
     assert kept is not None
-    size = len(kept[1])
+    size = held_bytes(mine, kept[1])
     next_task(size + 1)
     assert tester.test(mine, [_event(mine, 2_100, 1, pair)]) == []
     next_task(size + 1)
@@ -178,6 +178,22 @@ def test_what_a_hub_holds_is_known_to_the_next_task_and_goes_with_the_last_of_it
     assert tester.test(theirs, [_event(theirs, 2_100, 1, foreign)]) == []
     tester.setWatermark(50_000)
     next_task(size + 1)
+    assert list(tester.handle.value_states[STATE_NAME].state) == []
+
+
+def test_long_keys_are_part_of_what_a_hub_holds() -> None:
+    [pair] = programs(PAIR)
+    tester = _tester(pair)
+    tester.processor = RuleProcessor(Carried({state_ref(pair): pair}), hub_bytes_max=100_000)
+    tester.processor.init(tester.handle)
+    subjects = [_subject(pair, f'["{n}{"é" * 2_000}"]') for n in range(50)]
+    for subject in subjects:
+        tester.test(subject, [_event(subject, 2_000, 1, pair)])
+    kept = [each for each in subjects if tester.peekValueState(STATE_NAME, each) is not None]
+    assert 0 < sum(len(each.encode()) for each in kept) <= 100_000
+    # And they go with their states.
+    tester.setWatermark(50_000)
+    tester.processor.close()
     assert list(tester.handle.value_states[STATE_NAME].state) == []
 
 

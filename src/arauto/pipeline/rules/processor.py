@@ -18,7 +18,7 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from arauto.correlation.bounds import CALL_BYTES_MAX, refused
+from arauto.correlation.bounds import CALL_BYTES_MAX, bytes_of, refused
 from arauto.correlation.matcher import Outcome, advance
 from arauto.correlation.matches import event_match, size_of
 from arauto.correlation.program import Event, Program
@@ -29,7 +29,7 @@ from arauto.pipeline.rules.output import dropped_row, match_row
 from arauto.pipeline.rules.packing import split_subject, unpack
 from arauto.pipeline.rules.trouble import Care
 
-__all__ = ["HUB_BYTES_MAX", "STATE_NAME", "STATE_SCHEMA", "RuleProcessor"]
+__all__ = ["HUB_BYTES_MAX", "STATE_NAME", "STATE_SCHEMA", "RuleProcessor", "held_bytes"]
 
 STATE_NAME = "rule"
 #: `timer_ms` is the one timer that is set; 0 = none. `packed` is the matcher's own.
@@ -38,6 +38,9 @@ STATE_SCHEMA = "timer_ms bigint, packed binary"
 #: What the rules of one hub may hold in one of the two partitions of the state. At the bound new events are
 #: left out, and what is held goes with its time.
 HUB_BYTES_MAX = 64 * 1_048_576
+
+#: A key is kept with its state, and twice with its timer.
+_KEY_TIMES = 3
 
 _NO_CARE = Care()
 
@@ -141,7 +144,7 @@ class RuleProcessor(StatefulProcessor):
         kept = self._state.get()
         if kept is not None:
             self._holdings.bytes_of(hub, subject)
-            self._holdings.change(hub, -len(kept[1]))
+            self._holdings.change(hub, -held_bytes(subject, kept[1]))
             self._state.clear()
 
     def _advance(
@@ -184,7 +187,8 @@ class RuleProcessor(StatefulProcessor):
                 self._state.clear()
         elif outcome.state != packed or wanted_ms != timer_ms:
             self._state.update((wanted_ms, outcome.state))
-        self._holdings.change(program.hub, len(outcome.state or b"") - len(packed or b""))
+        before, now = (held_bytes(turn.subject, state) for state in (packed, outcome.state))
+        self._holdings.change(program.hub, now - before)
         found = [Row(**match_row(program, match)) for match in outcome.matches]
         return iter([*found, *_told(program, turn.key, told, watermark_ms)])
 
@@ -195,6 +199,11 @@ class RuleProcessor(StatefulProcessor):
                 self._handle.deleteTimer(timer_ms)
             if wanted_ms:
                 self._handle.registerTimer(wanted_ms)
+
+
+def held_bytes(subject: str, state: bytes | None) -> int:
+    """What a key of a rule takes, with a state or without (None)."""
+    return 0 if state is None else len(state) + _KEY_TIMES * bytes_of(subject)
 
 
 @dataclass(slots=True)

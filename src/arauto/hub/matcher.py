@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from arauto.names import ancestors, compile_pattern, is_topic, literal_prefix
 
-__all__ = ["Matcher", "is_loose"]
+__all__ = ["Matcher", "is_loose", "is_tried"]
 
 T = TypeVar("T")
 
@@ -167,7 +167,7 @@ class Matcher(Generic[T]):
 
     def tried_len_with(self, pattern: str) -> int:
         """What `tried_len` will be with one more pattern."""
-        if pattern in self._patterns or is_topic(pattern) or not _is_glob(pattern):
+        if pattern in self._patterns or not is_tried(pattern):
             return self._globs.tried_len
         return self._globs.tried_len_with(literal_prefix(pattern))
 
@@ -270,6 +270,11 @@ def _is_glob(pattern: str) -> bool:
     return stars > 1 or (stars == 1 and not pattern.endswith("*"))
 
 
+def is_tried(pattern: str) -> bool:
+    """Whether a pattern is compiled, and has to be tried for every name that begins as it does."""
+    return not is_topic(pattern) and _is_glob(pattern)
+
+
 def is_loose(pattern: str) -> bool:
     """Whether a pattern has to be tried for every name, since nothing is known of how they start."""
-    return not is_topic(pattern) and _is_glob(pattern) and not literal_prefix(pattern)
+    return is_tried(pattern) and not literal_prefix(pattern)

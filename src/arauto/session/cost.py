@@ -16,6 +16,7 @@ from arauto.codec.events import (
     UnsubscribeRequest,
 )
 from arauto.errors import ArautoError, Code
+from arauto.hub.matcher import is_tried
 from arauto.model import Grants
 from arauto.settings import Quotas
 
@@ -36,6 +37,7 @@ __all__ = [
     "hear",
     "items_cost",
     "page_cost",
+    "pattern_cost",
     "rate_error",
     "request_cost",
     "visits_cost",
@@ -45,6 +47,8 @@ __all__ = [
 _ITEMS_PER_TOKEN = 10
 #: One token more for so many open channels that a pattern covers: some 100 microseconds.
 _COVERED_PER_TOKEN = 20
+#: One token for so many characters of a pattern that is compiled: some 50 microseconds, more with many stars.
+_CHARS_PER_TOKEN = 8
 #: One token more for each 4 KiB, read or written.
 _BYTES_SHIFT = 12
 #: One token more for each 512 bytes of a document's change: its values are built and checked one by one.
@@ -84,6 +88,11 @@ def grants_cost(grants: Grants) -> int:
 def covered_cost(count: int) -> int:
     """For the channels that a pattern covers: each is joined, and left again, one by one."""
     return count // _COVERED_PER_TOKEN
+
+
+def pattern_cost(pattern: str) -> int:
+    """For a pattern that has to be tried: compiling it takes up to some milliseconds."""
+    return 1 + len(pattern) // _CHARS_PER_TOKEN if is_tried(pattern) else 0
 
 
 def document_cost(size_bytes: int) -> int:

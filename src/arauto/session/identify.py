@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 __all__ = ["admit_caller", "enter", "find_caller", "handle_auth", "handle_restore"]
 
-#: Of the places that a returning client brings, so many are looked at in a turn.
+#: Of the places that a returning client brings, so many are looked at in a turn, or so many patterns tried.
 _SLICE_LEN = 256
+#: Of its patterns, so many are compiled in a turn.
+_PATTERNS_LEN = 16
 #: A place counts once for each pattern that covers it. With more than so many, patterns begin anew.
 _FOUND_LEN_MAX = 100_000
 
@@ -246,11 +248,14 @@ def _plans(
 ) -> Generator[None, None, list[Plan]]:
     """What is to be subscribed to again, from where; a slice of the places at a time."""
     wide: Matcher[dict[str, Serial]] = Matcher()
-    for name in filter(is_wide, subscriptions):
+    for index, name in enumerate(filter(is_wide, subscriptions), start=1):
+        if index % _PATTERNS_LEN == 0:
+            yield
         wide.add(name, {})
     found_len = 0
+    slice_len = max(1, _SLICE_LEN // (1 + wide.tried_len))
     for index, (channel, serial) in enumerate(positions.items(), start=1):
-        if index % _SLICE_LEN == 0:
+        if index % slice_len == 0:
             yield
         found = wide.match(channel) if channel != ALL_CHANNELS else []
         found_len += len(found)

@@ -29,7 +29,7 @@ from arauto.model import Message, Serial
 from arauto.names import ALL_CHANNELS, check_pattern, is_wide, matches
 from arauto.session.access import Deciding, check_readable
 from arauto.session.catchup import Catchup, Room
-from arauto.session.cost import bytes_cost, covered_cost, page_cost
+from arauto.session.cost import bytes_cost, covered_cost, page_cost, pattern_cost
 
 if TYPE_CHECKING:
     from arauto.session.session import Session
@@ -247,6 +247,7 @@ async def _join_many(session: "Session", plan: Plan) -> None:
 
 def _hold(session: "Session", plan: Plan) -> None:
     """Begin a pattern subscription."""
+    session.bucket.owe(pattern_cost(plan.item.channel))
     session.hub.hold_pattern(plan.item.channel, session.subscriber)
     session.subscriptions[plan.item.channel] = None
     session.subscription_began(plan.item.channel)

@@ -45,6 +45,13 @@ def test_many_places_are_looked_at_in_slices() -> None:
     assert sum(1 for _ in work) == 2_000 // 256
 
 
+def test_patterns_that_have_to_be_tried_make_the_slices_shorter() -> None:
+    """Seen: 255 places against 500 patterns, all in one turn, held the loop for eight seconds."""
+    held: dict[str, Serial | None] = {f"room:*:{n}": Serial(1, 1) for n in range(320)}
+    work = _plans(held, {f"room:{n}": Serial(1, 1) for n in range(200)})
+    assert sum(1 for _ in work) == 320 // 16 + 200
+
+
 def test_patterns_that_cover_too_many_places_together_begin_anew() -> None:
     held: dict[str, Serial | None] = {f"{'room:0'[:n]}*": Serial(1, 1) for n in range(6)}
     held["hall"] = None

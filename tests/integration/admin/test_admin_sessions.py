@@ -25,6 +25,7 @@ from arauto.errors import Code, StorageError
 from tests.integration.admin.conftest import Admin
 from tests.integration.conftest import RunningNode, StartNode
 from tests.integration.wire import Wire, connect
+from tests.stored import stored
 
 HUB = "/v1/hubs/shop"
 SECRET = "shared-by-issuer-and-node-32-bytes"
@@ -143,6 +144,31 @@ async def test_no_session_of_a_deleted_hub_is_restored_in_the_next_of_its_name(
     for dead in (key, lost_key):
         refused = await back.ask(RestoreRequest(id=2, key=dead), ErrorEvent)
         assert refused.code == Code.BAD_RESTORE_KEY
+
+
+async def test_nor_one_that_came_and_was_lost_while_the_hub_was_being_deleted(
+    node: RunningNode, admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = node.node.operations.hubs._store
+    delete = store.delete
+    keys: list[str] = []
+
+    async def meanwhile(*which: str) -> bool:
+        if not keys:
+            wire, _, key = await signed_in(node, token_for(node, "ann"))
+            keys.append(key)
+            await wire.close()
+            while not await stored(node.node.storage.kv, "shop", "restore:", 1):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        return await delete(*which)
+
+    monkeypatch.setattr(store, "delete", meanwhile)
+    assert "shop" not in node.node.directory.hubs
+    await admin.ok("DELETE", HUB)
+    await admin.ok("PUT", HUB, {"jwt": {"algorithm": "HS256", "secret": "quite-another-" * 3}})
+    back = await connect(node.url)
+    refused = await back.ask(RestoreRequest(id=2, key=keys[0]), ErrorEvent)
+    assert refused.code == Code.BAD_RESTORE_KEY
 
 
 async def test_a_stream_of_events_is_seen_and_ended_like_any_session(

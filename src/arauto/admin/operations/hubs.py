@@ -124,8 +124,7 @@ class Hubs:
                     if row_kind == kind:
                         await self._store.delete(kind, hub, id)
             await self._directory.close_hub(hub)
-            if running is not None:
-                await self._restorer.end(hub)  # those of connections lost meanwhile
+            await self._restorer.end(hub)  # those of connections lost meanwhile, also of new ones
 
     def _summary(self, name: str, stored: bool) -> HubSummary:
         running = self._directory.hubs.get(name)

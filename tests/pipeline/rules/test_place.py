@@ -15,7 +15,7 @@ from arauto.pipeline.rules.patience import EVERY_S, WAITS, Patience
 from arauto.pipeline.rules.place import RulePlace
 from arauto.pipeline.rules.registry import RuleSet
 from arauto.pipeline.rules.since import Since
-from arauto.pipeline.source.gate import before_unknown, read_gate
+from arauto.pipeline.source.gate import Gate, before_unknown, read_gate
 from arauto.pipeline.source.journal import Journal, RuleChange
 from arauto.storage import segments
 from arauto.storage.base import JournalEntry, Kind
@@ -99,6 +99,28 @@ def test_a_stream_waits_for_a_hub_so_many_times_and_then_passes_its_changes_alon
     assert not place.is_news()
     assert told == [1, 0]
     assert [change("hasty"), change("hasty")] == [True, False]
+
+
+def test_a_rule_that_runs_before_the_journal_tells_of_it_costs_its_hub_no_second_wait(
+    feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arauto.pipeline.rules.patience.WAITS", 1)
+    monkeypatch.setattr("arauto.pipeline.rules.place._ASK_S", 3_600.0)
+    feed.write(message(1))
+    checkpoint = tmp_path / "rules" / "v1"
+    place = RulePlace(checkpoint, lambda: feed.url, feed.segments)
+    assert place.is_news()
+    # The node holds it already; now the journal tells of it too.
+    feed.write(_set(2, "a"))
+    place.begin(*_held(("shop", "a", 1)))
+    place.settle()
+    assert not place.is_news()
+    assert read_gate(place.gate) == Gate({"n1": 2}, frozenset())
+    # The next change of the same rule is one.
+    feed.write(_set(3, "a"))
+    assert place.is_news()
+    place.settle()
+    assert read_gate(place.gate) == Gate({"n1": 3}, frozenset({"shop"}))
 
 
 def test_a_pipeline_that_cannot_take_up_a_change_yet_is_there_and_looks_at_no_row_twice(

@@ -20,7 +20,7 @@ from arauto.pipeline.rules.registry import RuleSet
 from arauto.pipeline.rules.since import RuleId, Since, find_since, not_before, starting_place
 from arauto.pipeline.rules.trouble import done_upto, planned
 from arauto.pipeline.source.gate import Gate, open_gate, unknown_changes
-from arauto.pipeline.source.journal import Journal
+from arauto.pipeline.source.journal import Journal, RuleChange
 from arauto.pipeline.source.offsets import Offsets
 
 __all__ = ["RulePlace"]
@@ -80,7 +80,9 @@ class RulePlace:
                 ends = {node: place.last for node, place in journal.places().items()}
                 if self._known is not None:
                     # What waits may wait for minutes: no row is looked at twice.
-                    changes = unknown_changes(journal, self._ends or self._known, ends)
+                    changes = self._unknown(
+                        unknown_changes(journal, self._ends or self._known, ends)
+                    )
                     self._changed |= {each.hub for each in changes}
                     self._waited |= {each.hub for each in changes if each.is_set}
                     changed = not self._changed <= self.passing
@@ -173,6 +175,14 @@ class RulePlace:
         """There are no rules to run."""
         self._write(Known(problems=found.problems, passing=self.passing))
 
+    def _unknown(self, changes: list[RuleChange]) -> list[RuleChange]:
+        """Those that the query's rules are not from already: the node keeps a rule, which is seen, a moment
+        before the journal tells of it."""
+        if not changes:
+            return changes
+        since = {(each.hub, each.rule): each.since for each in read_known(self._checkpoint).rules}
+        return [each for each in changes if not _is_from(each, since.get((each.hub, each.rule)))]
+
     def _pass(self, passing: frozenset[str]) -> None:
         self.passing = passing
         if passing != self._shown:
@@ -196,6 +206,15 @@ class RulePlace:
 
 def _versions(found: RuleSet) -> dict[RuleId, str]:
     return {(hub, rule): version for hub, rule, version in found.fingerprint if rule}
+
+
+def _is_from(change: RuleChange, since: Since | None) -> bool:
+    return (
+        since is not None
+        and change.is_set
+        and since.node == change.node
+        and change.seq <= since.seq
+    )
 
 
 def _found(journal: Journal, rules: Iterable[RuleId]) -> dict[RuleId, Since | None]:

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from arauto.correlation.bounds import MEMORY_BYTES_MAX, WAITING_BYTES_MAX
 from arauto.pipeline.rules.packing import SEPARATOR
+from arauto.pipeline.rules.processor import held_bytes
 from arauto.pipeline.rules.stream import PLAN_VERSION, RULES
 from tests.pipeline.rules.support import heartbeat, message, programs, run_stream, write_rows
 
@@ -87,15 +88,15 @@ def test_what_a_tenant_makes_rules_hold_is_bounded_and_another_tenants_alert_com
     place = str(progress / RULES / f"v{PLAN_VERSION}")
     kept = spark.read.format("statestore").option("stateVarName", "rule").load(place)
     state = kept.select(F.col("key.subject"), F.col("value.packed")).collect()
-    held = [(row.subject, len(row.packed)) for row in state if row.subject[0] != SEPARATOR]
-    assert max(size for _, size in held) < WAITING_BYTES_MAX + MEMORY_BYTES_MAX + 8_192
+    held = [(row.subject, row.packed) for row in state if row.subject[0] != SEPARATOR]
+    assert max(len(packed) for _, packed in held) < WAITING_BYTES_MAX + MEMORY_BYTES_MAX + 8_192
     # What each hub holds is known, by partition.
     counted = dict.fromkeys(("loud", "shop"), 0)
     for row in state:
         if row.subject[0] == SEPARATOR:
             counted[row.subject.removeprefix(SEPARATOR)] += int(row.packed)
     sums = dict.fromkeys(counted, 0)
-    for subject, size in held:
-        sums[subject.partition("/")[0]] += size
+    for subject, packed in held:
+        sums[subject.partition("/")[0]] += held_bytes(subject, packed)
     assert sums["loud"] > 0
     assert counted == sums

@@ -20,7 +20,7 @@ from arauto.pipeline.source.gate import (
 from arauto.pipeline.source.journal import Journal
 from arauto.storage import segments
 from arauto.storage.base import JournalEntry, Kind
-from tests.pipeline.feed import T0, Feed, message
+from tests.pipeline.feed import T0, Feed, beat, message
 
 _ENDS = {"n1": 9, "n2": 4}
 
@@ -185,3 +185,26 @@ def test_segments_that_expire_while_a_rule_is_looked_for_keep_it_from_nothing(
     monkeypatch.setattr(segments, "segments", lambda directory, node: listed)
     listed[0].path.unlink()
     assert find_since(journal, [("shop", "late"), ("shop", "old")]).keys() == {("shop", "late")}
+
+
+@pytest.mark.parametrize("harm", ["damaged", "overlaps", "goes"])
+def test_a_segment_of_a_node_that_is_gone_stops_nobody_who_asks_for_its_time_alone(
+    journal: Journal, any_feed: Feed, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    any_feed.write(*(beat(at_s) for at_s in (6, 30, 95, 200)), node="n3")
+    any_feed.export("n3")
+    any_feed.trim(4, "n3")
+    listed = segments.segments(any_feed.segments, "n3")
+    [segment] = listed
+    if harm == "damaged":
+        segment.path.write_bytes(b"no")
+    elif harm == "overlaps":
+        (any_feed.segments / "seg-n3-2-9.parquet").write_bytes(b"no")
+    else:
+        monkeypatch.setattr(segments, "segments", lambda directory, node: listed)
+        segment.path.unlink()
+    early = ("shop", "early")
+    since = {early: Since("n1", 7, T0 + 100_000)}
+    # Rows whose times cannot be known are passed over here; reading them is refused.
+    assert starting_place(journal, [early], since) == {"n1": 7, "n2": 2, "n3": 4}
+    assert journal.settled_ms({"n1": 8, "n3": 4}) == T0 + 101_000

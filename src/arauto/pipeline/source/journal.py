@@ -125,7 +125,7 @@ class Journal:
         return settled_ms([self._time_ms(node, seq, places) for node, seq in end.items()])
 
     def _time_ms(self, node: str, seq: int, places: Mapping[str, Place]) -> int:
-        """The time of a row; 0 if it is nowhere any more."""
+        """The time of a row; 0 if it is nowhere any more, or in what is damaged."""
         is_here = node in places and seq <= places[node].last
         rows = self._source.fetch(_TIME, node_of(node), seq) if is_here else []
         if rows:
@@ -135,7 +135,12 @@ class Journal:
             return 0
         try:
             return _sealed_time_ms(self._segments_dir, node, seq)
-        except LookupError:
+        except (LookupError, FileNotFoundError, pyarrow.ArrowInvalid):
+            return 0
+        except ArautoError as error:
+            # Who reads the rows of a damaged segment is told; a time of it is nothing to stop for.
+            if error.code is not Code.STORAGE_CORRUPT:
+                raise
             return 0
 
     def rule_changes(self, node: str, after: int, upto: int) -> list[RuleChange]:
@@ -159,7 +164,7 @@ class Journal:
         ]
 
     def time_ms(self, node: str, seq: int) -> int:
-        """The time of a row; 0 if it is nowhere any more."""
+        """The time of a row; 0 if it is nowhere any more, or in what is damaged."""
         return self._time_ms(node, seq, self.places())
 
     def expired(self, start: Offsets, seen: Mapping[str, Coverage]) -> dict[str, Coverage]:

@@ -15,6 +15,7 @@ from arauto.errors import ArautoError, Code
 from arauto.hub.channel import Channel
 from arauto.hub.epoch import is_fully_stored
 from arauto.hub.recovery import Recovery
+from arauto.hub.subscriber import Subscriber
 from arauto.model import Message, Serial
 from arauto.names import ALL_CHANNELS, check_channel, literal_prefix, matches
 from arauto.session.access import check_readable
@@ -72,8 +73,10 @@ class Catchup:
     def is_asked(self) -> bool:
         return self._item.since is not None or self._item.positions is not None
 
-    async def prepare(self, channel: Channel) -> None:
-        """Read from the store what live history no longer has."""
+    async def prepare(self, channel: Channel, subscriber: Subscriber, room: Room) -> None:
+        """Read from the store what live history no longer has, and keep it while there is room for what the
+        request has read: what is more than may be replayed is not to wait in memory for the answer.
+        """
         since = self._place(channel)
         if since is None and is_fully_stored(channel.epoch):
             since = await self._read_since_then(channel)
@@ -83,6 +86,10 @@ class Catchup:
         self._since[channel.name] = since
         if channel.name not in self._prefetched:
             self._prefetched[channel.name] = await _prefetch(channel, since)
+        found = self._prefetched[channel.name] or []
+        may_be_sent = Room(channel.env.limits.replay_bytes_max).take(channel.due(subscriber, found))
+        if not may_be_sent or not room.take(found):
+            self._prefetched[channel.name] = None
 
     def _place(self, channel: Channel) -> Serial | None:
         """Where the subscription stands in a channel; None if only the store can tell."""

@@ -46,6 +46,9 @@ __all__ = [
 
 #: A pattern that covers no more open channels than this is joined at once.
 _AT_ONCE_LEN = 100
+#: So many times what may be replayed is held of what was read: some of it is not for this session, or several
+#: items want it.
+_READ_TIMES = 4
 
 
 class Plan:
@@ -188,6 +191,7 @@ def _must_wait(session: "Session", plan: Plan) -> bool:
 async def prepare(session: "Session", plans: list[Plan]) -> None:
     """Open, read and walk over whatever the items need. Go on at once: which channels open is noted
     until this returns."""
+    room = Room(_READ_TIMES * session.env.hub.limits.replay_bytes_max)
     with ExitStack() as watching:
         for plan in plans:
             if plan.error is not None or session.has_ended():
@@ -196,16 +200,16 @@ async def prepare(session: "Session", plans: list[Plan]) -> None:
                 _check(session, plan.item)
                 if is_wide(plan.item.channel):
                     plan.opened = watching.enter_context(session.hub.watching())
-                    await _prepare_wide(session, plan)
+                    await _prepare_wide(session, plan, room)
                 else:
                     channel = await session.hub.open_channel(plan.item.channel)
                     if plan.item.since is not None:
-                        await plan.catchup.prepare(channel)
+                        await plan.catchup.prepare(channel, session.subscriber, room)
             except ArautoError as error:
                 plan.refuse(error)
 
 
-async def _prepare_wide(session: "Session", plan: Plan) -> None:
+async def _prepare_wide(session: "Session", plan: Plan, room: Room) -> None:
     hub, name = session.hub, plan.item.channel
     limit = session.env.hub.limits.pattern_positions_len_max
     covered: dict[str, None] = {}
@@ -220,7 +224,7 @@ async def _prepare_wide(session: "Session", plan: Plan) -> None:
     for closed in await plan.catchup.find_closed(session):
         await hub.open_channel(closed)
     for channel in plan.channels(session):
-        await plan.catchup.prepare(channel)
+        await plan.catchup.prepare(channel, session.subscriber, room)
 
 
 async def _join_many(session: "Session", plan: Plan) -> None:

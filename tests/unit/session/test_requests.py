@@ -32,6 +32,7 @@ from arauto.hub.environment import HubLimits
 from arauto.model import Identity, Serial, When
 from arauto.session import commands
 from arauto.session.environment import SessionLimits
+from arauto.session.subscribe import Plan, prepare, subscribe_now
 from arauto.settings import HubSettings, Quotas, Rules
 from arauto.testing.clock import FakeClock
 from tests.unit.hub.world import SlowDisk
@@ -275,6 +276,27 @@ async def test_what_is_replayed_for_one_request_is_bounded_in_bytes(make_desk: M
     reply = await other.ask(SubscribeRequest(id=4, items=(wide,)), SubscribeReply)
     [result] = reply.results
     assert (result.recovered, result.unrecovered) == (False, ("b",))
+
+
+async def test_what_is_read_to_be_replayed_is_not_held_beyond_what_may_be_sent(
+    make_desk: MakeDesk,
+) -> None:
+    """Seen: all that a request's channels had missed was in memory at once, a thousand messages of each."""
+    rules = Rules(client_publish=True, store=When.ALL, live_history_len=0)
+    desk = make_desk(rules=rules, hub_limits=HubLimits(replay_bytes_max=1_000))
+    client = await desk.connect()
+    places = {}
+    for n in range(20):
+        hub = await desk.directory.get("shop")
+        places[f"room:{n}"] = (await hub.open_channel(f"room:{n}")).serial
+        await client.do(publish(f"room:{n}", *[b"x" * 300] * (3 if n % 2 else 5)))
+    plans = [Plan(SubscribeItem(channel=name, since=since)) for name, since in places.items()]
+    await prepare(client.session, plans)
+    found = [each for plan in plans for each in plan.catchup._prefetched.values()]
+    assert len(found) == 20
+    assert sum(len(message.payload) for each in found for message in each or ()) == 4 * 900
+    results, _ = subscribe_now(client.session, plans)
+    assert [r.channel for r in results if r.recovered] == ["room:1"]
 
 
 async def test_a_document_is_read_without_being_subscribed(desk: Desk) -> None:

@@ -115,7 +115,9 @@ class Rest:
         if name not in env.directory.hubs:
             state = await env.directory.look(name)
             outcomes = refuse_all(state, items, asker, caller, env.refusals)
-        if outcomes is None:
+        if outcomes is not None:
+            env.hub.metrics.node.read(len(body))
+        else:
             stranger = asker.address if caller.identity is None else None
             hub = await env.directory.get(name, stranger=stranger)
             if unknown.count:

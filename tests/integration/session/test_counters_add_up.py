@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from arauto.codec.events import Ack, SubscribeItem, SubscribeReply, SubscribeRequest
+from arauto.errors import Code
 from arauto.session import line
 from arauto.storage.base import Kind
 from tests.integration.admin.conftest import Admin
@@ -93,3 +94,22 @@ async def test_messages_and_bytes_in_count_the_same_requests_on_every_front(
         await stream.next()
     assert [counters.messages_in, counters.bytes_in] == expected
     assert counters.publishes == 5
+
+
+async def test_what_opens_no_hub_because_all_of_it_is_refused_was_read_too(
+    node: RunningNode,
+) -> None:
+    body = {"messages": [{"channel": "\u202ebad", "text": "x"}]}
+    async with (
+        httpx.AsyncClient(base_url=node.http_url, timeout=10) as client,
+        Admin(node.node) as admin,
+    ):
+        sent = [
+            await client.post("/v1/publish?hub=shop", json=body),
+            await admin.post("/v1/hubs/shop/publish", json=body),
+        ]
+    assert "shop" not in node.node.directory.hubs
+    total = node.node.metrics.total()
+    assert total.refused == {Code.BAD_CHANNEL_NAME: 2}
+    assert total.messages_in == 2
+    assert total.bytes_in == sum(len(each.request.content) for each in sent)

@@ -52,6 +52,7 @@ class Live:
             state = await env.directory.look(hub)
             refused = refuse_all(state, items, asker, None, env.refusals)
             if refused is not None:
+                env.hub.metrics.node.read(size_bytes)
                 return published(refused)
         found = await env.directory.get(hub)
         trace = env.trace_publish

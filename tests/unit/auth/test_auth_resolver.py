@@ -1,6 +1,7 @@
 """Names that the system looks up for minutes, and the sign-ins of other hubs meanwhile."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Iterator
 
@@ -112,3 +113,22 @@ async def test_everyone_who_shares_a_look_up_is_told_that_it_failed(
     await asyncio.sleep(0)
     names.let_go.set()
     assert [type(answer) for answer in await answers] == [OSError] * 3
+
+
+async def test_a_name_that_fails_after_all_have_given_up_is_no_mistake_of_ours(
+    names: Names, resolver: SystemResolver
+) -> None:
+    """Seen: asyncio wrote a traceback to the log for each, which nobody limits."""
+    loop = asyncio.get_running_loop()
+    complaints: list[str] = []
+    loop.set_exception_handler(lambda _, context: complaints.append(context["message"]))
+    asking = asyncio.ensure_future(resolver.resolve("shop", "slow.nowhere", 443))
+    await asyncio.sleep(0)
+    asking.cancel()
+    await asyncio.wait([asking])
+    under_way = [answer for _, answer in resolver._under_way.values()]
+    names.let_go.set()
+    await asyncio.wait(under_way)
+    del asking, under_way
+    gc.collect()
+    assert complaints == []

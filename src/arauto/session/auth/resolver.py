@@ -62,8 +62,14 @@ class SystemResolver:
 
     def _begin(self, hub: str, name: _Name) -> tuple[str, _Answer]:
         answer = asyncio.get_running_loop().run_in_executor(self._threads, self._look_up, *name)
-        answer.add_done_callback(lambda _: self._under_way.pop(name))
         self._under_way[name] = (hub, answer)
+
+        def ended(answer: _Answer) -> None:
+            del self._under_way[name]
+            if not answer.cancelled():
+                answer.exception()  # nobody may be left to hear of it
+
+        answer.add_done_callback(ended)
         return hub, answer
 
     def close(self) -> None:

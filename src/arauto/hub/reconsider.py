@@ -26,7 +26,7 @@ def reconsider(
     channels of patterns were looked at.
     """
     looked_len = 0
-    own = {name for name in held if name in hub.channels}
+    own = dict.fromkeys(name for name in held if name in hub.channels)
     for name in own:
         _look_at(hub, hub.channels[name], subscriber, "", renamed=renamed)
     for pattern in filter(is_wide, held):

@@ -111,7 +111,9 @@ class GuardedHttp(HttpToolsProtocol):
         self._count = count
         self._address = ""
         self._admitted = False
-        self._header_bytes = 0
+        self._other_bytes = 0
+        """What arrived since the last piece of a body: headers, trailers, what is around chunks."""
+        self._header_len = 0
         self._parsed_bytes = 0
         self._body_bytes = 0
         self._in_headers = True
@@ -158,16 +160,18 @@ class GuardedHttp(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
             return
-        if self._in_headers:
-            # Counted before the parser sees them; a request that ends within `data` is forgiven the rest.
-            self._header_bytes += len(data)
-            if self._header_bytes > self._limits.header_bytes_max + self._limits.body_bytes_max:
-                self._refuse(431, Code.REQUEST_TOO_LARGE, "the request's headers are too large")
-                return
+        # Counted before the parser sees them; what begins within `data` is forgiven the rest.
+        self._other_bytes += len(data)
+        if (
+            self._in_headers
+            and self._other_bytes > self._limits.header_bytes_max + self._limits.body_bytes_max
+        ):
+            self._refuse(431, Code.REQUEST_TOO_LARGE, "the request's headers are too large")
+            return
         if self._deadline is None and not self.transport.is_closing():
             self._arm()
         self._parse(data)
-        if self._in_headers and self._header_bytes > self._limits.header_bytes_max:
+        if self._other_bytes > self._limits.header_bytes_max:
             self._refuse(431, Code.REQUEST_TOO_LARGE, "the request's headers are too large")
 
     def _parse(self, data: bytes) -> None:
@@ -186,7 +190,8 @@ class GuardedHttp(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._in_headers = True
-        self._header_bytes = 0
+        self._other_bytes = 0
+        self._header_len = 0
         self._parsed_bytes = 0
         self._body_bytes = 0
         super().on_message_begin()
@@ -198,11 +203,14 @@ class GuardedHttp(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if len(self.headers) >= self._limits.header_count_max:
+        if self._header_len >= self._limits.header_count_max:
             self._refuse(431, Code.REQUEST_TOO_LARGE, "the request has too many headers")
             raise httptools.HttpParserError("too many headers")
+        self._header_len += 1
         self._weigh(len(name) + len(value))
-        super().on_header(name, value)
+        if self._in_headers:
+            super().on_header(name, value)
+        # Else it is a trailer: who a request is from and for was decided before its body, so it is dropped.
 
     def _weigh(self, size_bytes: int) -> None:
         """Count what the parser found; counting what arrives alone misses what arrives in one piece."""
@@ -213,6 +221,7 @@ class GuardedHttp(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
+        self._other_bytes = 0
         self._owed = [cycle for cycle in self._owed if not cycle.response_complete]
         if len(self._owed) >= self._limits.pipelined_max:
             # Those before it are answered; then the connection ends.
@@ -234,6 +243,7 @@ class GuardedHttp(HttpToolsProtocol):
             self._is_whole = False
 
     def on_body(self, body: bytes) -> None:
+        self._other_bytes = 0
         self._body_bytes += len(body)
         if self._body_bytes > self._limits.body_bytes_max:
             self._refuse(413, Code.REQUEST_TOO_LARGE, "the request's body is too large")
@@ -242,6 +252,7 @@ class GuardedHttp(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._is_whole = True
+        self._other_bytes = 0
         self._disarm()
         super().on_message_complete()
 

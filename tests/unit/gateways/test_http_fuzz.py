@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arauto.errors import Code
 from fuzz import http_laws
 from fuzz.http_laws import LIMITS, check_http, feed
 
@@ -94,3 +95,58 @@ def test_each_limit_has_its_refusal(request_: bytes, status: int, how: int) -> N
     outcome = feed(request_, how)
     assert outcome.statuses == [status]
     assert outcome.closed
+
+
+def chunked(headers: bytes, trailers: bytes) -> bytes:
+    head = b"POST /a HTTP/1.1\r\n" + headers + b"Transfer-Encoding: chunked\r\n\r\n"
+    return head + b"3\r\nabc\r\n0\r\n" + trailers + b"\r\n"
+
+
+@pytest.mark.parametrize("how", [0, 1, 2, 3])
+@pytest.mark.parametrize(
+    "trailer",
+    [
+        b"Host: other",
+        b"Origin: http://other",
+        b"Authorization: Bearer x",
+        b"X-Forwarded-For: 192.0.2.9",
+        b"Expect: 100-continue",
+        b"Connection: Upgrade\r\nUpgrade: websocket",
+        b"Transfer-Encoding: chunked",
+        b"A:",
+    ],
+)
+def test_trailers_of_a_body_are_never_headers(trailer: bytes, how: int) -> None:
+    good = chunked(b"Host: a\r\n", b"")
+    outcome = feed(chunked(b"Host: a\r\n", trailer + b"\r\n") + good, how)
+    assert outcome.statuses[:1] in ([204], [400])
+    assert not outcome.upgrades
+    for scope in outcome.requests:
+        assert scope["headers"] == [(b"host", b"a"), (b"transfer-encoding", b"chunked")]
+
+
+@pytest.mark.parametrize("how", [0, 1, 2])
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b"".join(b"a%d: b\r\n" % n for n in range(9)) + b"\r\n",
+        b"a: " + b"b" * LIMITS.header_bytes_max + b"\r\n\r\n",
+    ],
+    ids=["many", "large"],
+)
+def test_trailers_have_the_limits_of_headers(rest: bytes, how: int) -> None:
+    head = b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n"
+    outcome = feed(head + rest, how)
+    assert outcome.refused == [Code.REQUEST_TOO_LARGE]
+    assert outcome.statuses == [431]
+    assert outcome.closed
+
+
+@pytest.mark.parametrize(
+    "endless", [b"0\r\na: ", b"0\r\n", b"1;a="], ids=["value", "name", "extension"]
+)
+def test_what_is_no_part_of_a_body_is_not_collected_without_end(endless: bytes) -> None:
+    head = b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
+    outcome = feed(head + endless + b"b" * LIMITS.header_bytes_max * 2, 2)
+    assert outcome.refused == [Code.REQUEST_TOO_LARGE]
+    assert outcome.statuses == [431]

@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-import msgspec
 from mypy_extensions import mypyc_attr
 
 from arauto.codec.events import PublishItem
-from arauto.errors import ArautoError, Code, StorageError
+from arauto.errors import StorageError
 from arauto.hub.audience import Audience
 from arauto.hub.epoch import NOT_KEPT, is_fully_stored
 from arauto.hub.hooks import Committer, Feature, Recent, Resumed, overrides
@@ -27,7 +26,7 @@ from arauto.hub.inflight import (
     too_many_waiting,
 )
 from arauto.hub.recovery import Recovery, decide
-from arauto.hub.sender import Sender
+from arauto.hub.sender import Sender, scope_of
 from arauto.model import Message, Serial
 from arauto.settings import Rules
 from arauto.telemetry.counters import SAMPLE_MASK
@@ -270,7 +269,7 @@ class Channel(Audience):
         """
         now_ms = self._wall_ms()
         key = draft.idempotency_key
-        if key and self._answer_duplicate(sender.user, key, now_ms, reply):
+        if key and self._answer_duplicate(sender, key, now_ms, reply):
             return
         committer = self._committer
         commit = committer is not None and committer.wants(draft.store)
@@ -281,7 +280,8 @@ class Channel(Audience):
             return
         message = self._stamp(draft, sender, now_ms)
         if key:
-            self._remember(message.user, key, message.serial, message.ts_ms)
+            scope = scope_of(message.user, message.origin)
+            self._remember(scope, key, message.serial, message.ts_ms)
         sampler = self._sampler
         sampler.count += 1
         started_ns = NOT_TIMED if sampler.count & SAMPLE_MASK else self.env.clock.fine_ns()
@@ -332,9 +332,12 @@ class Channel(Audience):
         )
 
     def _answer_duplicate(
-        self, user: str, key: str, now_ms: int, reply: PublishReply | None
+        self, sender: Sender, key: str, now_ms: int, reply: PublishReply | None
     ) -> bool:
-        serial = self._keys.find(user, key, now_ms) if self._keys is not None else None
+        keys = self._keys
+        if keys is None:
+            return False
+        serial = keys.find(scope_of(sender.user, sender.origin), key, now_ms)
         if serial is None:
             return False
         if reply is None:
@@ -347,11 +350,11 @@ class Channel(Audience):
             waiting.share_outcome(reply)
         return True
 
-    def _remember(self, user: str, key: str, serial: Serial, ts_ms: int) -> None:
+    def _remember(self, scope: str, key: str, serial: Serial, ts_ms: int) -> None:
         if self._keys is None:
             self._keys = IdempotencyWindow()
         expires_ms = ts_ms + int(self.rules.idempotency_s * 1000)
-        if self._keys.remember(user, key, serial, expires_ms):
+        if self._keys.remember(scope, key, serial, expires_ms):
             self.hub.counters.keys_evicted += 1
 
     def _on_committed(self, waiting: Waiting, error: StorageError | None) -> None:
@@ -394,7 +397,8 @@ class Channel(Audience):
     def _refuse(self, waiting: Waiting, error: StorageError) -> None:
         message = waiting.message
         if message.id and self._keys is not None:
-            self._keys.forget(message.user, message.id, message.serial)
+            scope = scope_of(message.user, message.origin)
+            self._keys.forget(scope, message.id, message.serial)
         for reply in waiting.replies:
             reply(None, False, error)
 
@@ -482,12 +486,7 @@ class Channel(Audience):
         if state.keys:
             self._keys = IdempotencyWindow.of_entries(state.keys)
         self.import_own_state(state.own)
-        try:
-            for feature in self._features:
-                if feature.name in state.features:
-                    feature.import_state(state.features[feature.name])
-        except msgspec.MsgspecError as error:
-            raise ArautoError(Code.CONFLICT, "a feature's state cannot be read") from error
+        state.give_to(self._features)
         self.is_open = True
 
     def export_own_state(self) -> bytes:

@@ -2,12 +2,13 @@
 
 import zlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import msgspec
 
 from arauto.errors import ArautoError, Code, StorageError
+from arauto.hub.hooks import Feature
 from arauto.limits import EPOCH_MAX
 from arauto.model import Message, Serial
 
@@ -135,7 +136,7 @@ class ChannelState(msgspec.Struct):
     offset: _Number
     ts_ms: _Number
     keys: list[tuple[str, str, int, int, int]]
-    """Idempotency keys: (user, key, epoch, offset, expires_ms), oldest first."""
+    """Idempotency keys: (scope, key, epoch, offset, expires_ms), oldest first."""
     features: dict[str, bytes]
     own: bytes
     """What the channel type itself holds."""
@@ -162,3 +163,16 @@ class ChannelState(msgspec.Struct):
         if (state.hub, state.channel) != (hub, channel):
             raise ArautoError(Code.CONFLICT, "the state is another channel's")
         return state
+
+    def give_to(self, features: Iterable[Feature]) -> None:
+        """Have each feature take over its own.
+
+        Raises:
+            ArautoError: CONFLICT.
+        """
+        try:
+            for feature in features:
+                if feature.name in self.features:
+                    feature.import_state(self.features[feature.name])
+        except msgspec.MsgspecError as error:
+            raise ArautoError(Code.CONFLICT, "a feature's state cannot be read") from error

@@ -1,10 +1,23 @@
-"""Who publishes, and from whom a message is kept back on the sender's wish."""
+"""Who publishes, who shares its idempotency keys, and from whom a message is kept back on its wish."""
 
 import msgspec
 
 from arauto.codec.events import Echo
 
-__all__ = ["Sender"]
+__all__ = ["ADMINISTRATORS", "Sender", "scope_of"]
+
+#: The transport of what administrators publish, with which its origin begins.
+ADMINISTRATORS = "admin"
+#: Stands for them where users do. No user has such a name.
+_ADMINISTRATORS_SCOPE = " admin"
+
+
+def scope_of(user: str, origin: str) -> str:
+    """Who shares idempotency keys with a publisher: whoever is the same user; all administrators, and with
+    them the pipeline; or all who have not shown who they are."""
+    if user or not origin.startswith(ADMINISTRATORS):
+        return user
+    return _ADMINISTRATORS_SCOPE
 
 
 class Sender(msgspec.Struct, frozen=True, gc=False):

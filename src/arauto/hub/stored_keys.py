@@ -9,6 +9,7 @@ where some may be asked for older ones than they kept, since keys hold for longe
 
 from typing import TYPE_CHECKING
 
+from arauto.hub.sender import scope_of
 from arauto.model import Direction, Message, Serial
 from arauto.storage.base import HistoryQuery
 
@@ -75,7 +76,7 @@ class StoredKeys:
         return False
 
     async def read(self, channel: str, window_s: float) -> list[tuple[str, str, Serial, int]]:
-        """(user, key, serial, time) of those that a retry may still name, oldest first. That a message has
+        """(scope, key, serial, time) of those that a retry may still name, oldest first. That a message has
         expired changes nothing: it was delivered, and must not be again.
 
         Raises:
@@ -87,7 +88,7 @@ class StoredKeys:
         page = await self._page(channel, None, _PAGE_LEN)
         while page and left > 0:
             left -= len(page)
-            keys += [(m.user, m.id, m.serial, m.ts_ms) for m in page if m.id]
+            keys += [(scope_of(m.user, m.origin), m.id, m.serial, m.ts_ms) for m in page if m.id]
             if page[-1].ts_ms <= oldest_ms or len(page) < _PAGE_LEN:
                 break
             page = await self._page(channel, page[-1].serial, min(_PAGE_LEN, max(left, 1)))

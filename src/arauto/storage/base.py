@@ -111,9 +111,7 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
     def to_message(self) -> Message:
-        """The message a MESSAGE row stores. What only mattered on the way in
-        (`retain`, `store`, `origin`) is gone.
-        """
+        """The message a MESSAGE row stores. What only mattered on the way in (`retain`, `store`) is gone."""
         return Message(
             self.hub,
             self.channel,
@@ -129,6 +127,7 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             key=self.key,
             headers=self.headers,
             expires_ms=self.expires_ms,
+            origin=self.origin,
         )
 
 

@@ -80,6 +80,7 @@ async def test_every_field_comes_back_as_it_went_in(storage: Storage) -> None:
             key="latest",
             headers=entry.headers,
             expires_ms=_INT_MAX,
+            origin=entry.origin,
         )
     ]
 

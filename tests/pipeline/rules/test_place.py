@@ -114,6 +114,8 @@ def test_a_rule_that_runs_before_the_journal_tells_of_it_costs_its_hub_no_second
     feed.write(_set(2, "a"))
     place.begin(*_held(("shop", "a", 1)))
     place.settle()
+    assert place.is_news(), "it may be a later one than the node was asked for"
+    place.settle()
     assert not place.is_news()
     assert read_gate(place.gate) == Gate({"n1": 2}, frozenset())
     # The next change of the same rule is one.
@@ -151,6 +153,27 @@ def test_a_pipeline_that_cannot_take_up_a_change_yet_is_there_and_looks_at_no_ro
     assert looked == [(1, 2), (2, 3), (3, 4)]
     place.settle()
     assert not place.is_news()
+
+
+def test_no_stream_passes_a_rule_that_was_set_again_while_the_one_before_was_taken_up(
+    feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arauto.pipeline.rules.place._ASK_S", 3_600.0)
+    feed.write(message(1))
+    checkpoint = tmp_path / "rules" / "v1"
+    place = RulePlace(checkpoint, lambda: feed.url, feed.segments)
+    assert place.is_news()
+    # Version 1 is what the node answered; the query before it took its time to end.
+    feed.write(_set(2, "a"), _set(3, "a"), message(4))
+    place.begin(*_held(("shop", "a", 1)))
+    place.settle()
+    assert place.is_news()
+    journal = Journal(feed.url, feed.segments, frozenset())
+    assert before_unknown(journal, {"n1": 1}, {"n1": 4}, read_gate(place.gate)) == {"n1": 1}
+    journal.close()
+    place.settle(["shop"])
+    since, _ = place.begin(*_held(("shop", "a", 2)))
+    assert since["a"].seq == 3
 
 
 def test_a_rule_that_was_passed_begins_behind_what_is_planned_and_one_that_runs_stays_where_it_is(

@@ -13,7 +13,8 @@ from arauto.errors import Code, StorageError
 from arauto.hub.channel import Channel
 from arauto.hub.environment import HubLimits
 from arauto.hub.recovery import Recovery
-from arauto.hub.sender import Sender
+from arauto.hub.refusals import Asker
+from arauto.hub.sender import ADMINISTRATORS, Sender
 from arauto.model import Serial, When
 from arauto.settings import Rules
 from arauto.storage.memory import MemoryKeyValueStore, open_memory
@@ -240,6 +241,54 @@ async def test_two_users_may_use_the_same_idempotency_key() -> None:
         [outcome] = world.publish(channel, b"x", sender=Sender(user=user), idempotency_key="k")
         serials.append(outcome.serial)
     assert len(set(serials)) == 3
+
+
+ADMINISTRATOR = Sender(origin=Asker(transport=ADMINISTRATORS, address="10.0.0.7").origin)
+
+
+@pytest.mark.parametrize("stranger", [Sender(session="s1"), Sender(origin="http 10.0.0.7")])
+async def test_a_stranger_cannot_use_up_an_administrators_idempotency_key(stranger: Sender) -> None:
+    world = World()
+    channel = await world.channel()
+    serials = []
+    for sender in (stranger, ADMINISTRATOR):
+        [outcome] = world.publish(channel, b"x", sender=sender, idempotency_key="alert-1")
+        serials.append(outcome.serial)
+    assert len(set(serials)) == 2
+    elsewhere = Sender(origin=Asker(transport=ADMINISTRATORS, address="10.0.0.8").origin)
+    [again] = world.publish(channel, b"x", sender=elsewhere, idempotency_key="alert-1")
+    assert again.answers == [(serials[1], True, None)]
+
+
+async def test_administrators_have_keys_of_their_own_after_a_restart_too() -> None:
+    world = World(rules=STORED)
+    hub = world.hub()
+    channel = await hub.open_channel("c")
+    [theirs] = world.publish(channel, b"x", sender=Sender(session="s1"), idempotency_key="theirs")
+    [ours] = world.publish(channel, b"x", sender=ADMINISTRATOR, idempotency_key="ours")
+    await world.settle()
+    again = await world.channel("c", await world.reopened())
+    assert ours.serial != theirs.serial
+    for key, sender, first in (
+        ("theirs", Sender(session="s2"), theirs),
+        ("ours", ADMINISTRATOR, ours),
+    ):
+        [retry] = world.publish(again, b"x", sender=sender, idempotency_key=key)
+        assert retry.answers == [(first.serial, True, None)]
+    [new] = world.publish(again, b"x", sender=ADMINISTRATOR, idempotency_key="theirs")
+    await world.settle()
+    assert not new.answers[0][1]
+
+
+async def test_an_administrators_publication_that_fails_frees_its_key() -> None:
+    world, disk = a_stored_world()
+    channel = await world.channel()
+    [first] = world.publish(channel, b"x", sender=ADMINISTRATOR, idempotency_key="k")
+    disk.commit(1, FULL)
+    assert first.error is FULL
+    [again] = world.publish(channel, b"x", sender=ADMINISTRATOR, idempotency_key="k")
+    disk.commit()
+    assert again.answers == [(again.serial, False, None)]
 
 
 async def test_a_key_is_forgotten_when_its_time_is_over() -> None:

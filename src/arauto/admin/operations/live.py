@@ -20,6 +20,7 @@ from arauto.hub.channel import Channel
 from arauto.hub.history import HistoryPage, read_history
 from arauto.hub.hub import Hub
 from arauto.hub.refusals import Asker
+from arauto.hub.sender import ADMINISTRATORS
 from arauto.model import Serial
 from arauto.names import check_channel, check_hub, check_pattern
 from arauto.session.environment import SessionEnvironment
@@ -47,7 +48,7 @@ class Live:
         """
         env = self._env
         # Of who asks, as "http 127.0.0.1", the address is what an auditor wants to know.
-        asker = Asker(transport="admin", address=by.partition(" ")[2])
+        asker = Asker(transport=ADMINISTRATORS, address=by.partition(" ")[2])
         if hub not in env.directory.hubs:
             state = await env.directory.look(hub)
             refused = refuse_all(state, items, asker, None, env.refusals)

@@ -80,11 +80,9 @@ class RulePlace:
                 ends = {node: place.last for node, place in journal.places().items()}
                 if self._known is not None:
                     # What waits may wait for minutes: no row is looked at twice.
-                    changes = self._unknown(
-                        unknown_changes(journal, self._ends or self._known, ends)
-                    )
+                    changes = unknown_changes(journal, self._ends or self._known, ends)
                     self._changed |= {each.hub for each in changes}
-                    self._waited |= {each.hub for each in changes if each.is_set}
+                    self._waited |= {each.hub for each in self._new(changes) if each.is_set}
                     changed = not self._changed <= self.passing
                 self._ends = ends
             self._is_blind = False
@@ -175,9 +173,10 @@ class RulePlace:
         """There are no rules to run."""
         self._write(Known(problems=found.problems, passing=self.passing))
 
-    def _unknown(self, changes: list[RuleChange]) -> list[RuleChange]:
+    def _new(self, changes: list[RuleChange]) -> list[RuleChange]:
         """Those that the query's rules are not from already: the node keeps a rule, which is seen, a moment
-        before the journal tells of it."""
+        before the journal tells of it. They cost no second wait; but the node has to be asked, since it may
+        hold a later one than it did."""
         if not changes:
             return changes
         since = {(each.hub, each.rule): each.since for each in read_known(self._checkpoint).rules}

@@ -17,7 +17,7 @@ from litestar.plugins import PluginProtocol
 from litestar.plugins.core import MsgspecDIPlugin
 
 from arauto.codec.checks import bad_field
-from arauto.codec.json_body import decode_body, field_rule
+from arauto.codec.json_body import decode_body, field_rule, read_once
 from arauto.config.problems import nearest
 from arauto.errors import ArautoError, Code
 
@@ -66,8 +66,15 @@ class StrictRequest(Request[Any, Any, Any]):
         handler = self.route_handler
         assert isinstance(handler, HTTPRouteHandler)
         assert handler.parsed_data_field is not None
+        data = await self.body()
         # Decoded to the final type here; what the framework does afterwards leaves such a value alone.
-        return decode_body(await self.body(), handler.parsed_data_field.annotation)
+        value = decode_body(data, handler.parsed_data_field.annotation)
+        if self.method == "PUT":  # settings, which say who may do what
+            try:
+                read_once(data)
+            except ValueError:
+                raise bad_field("body", "must name each member of an object once") from None
+        return value
 
 
 async def check_parameters(request: Request[Any, Any, Any]) -> None:

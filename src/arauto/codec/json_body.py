@@ -1,9 +1,13 @@
-"""JSON bodies of HTTP requests: strictly typed, with errors that name the field and the rule. Pure.
+"""JSON bodies of HTTP: strictly typed, with errors that name the field and the rule. Pure.
 
 The parser's own words are used where they come from the schema alone; what the client sent is never repeated.
 Where a name or word is not known, the known one nearest to it is offered, or else all of them.
+
+What decides who may do what is read with `read_once`, or checked by it, so that no two readers can take it
+for different things.
 """
 
+import json
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -16,7 +20,7 @@ from arauto.codec.checks import bad_field
 from arauto.codec.unknown import UnknownFieldError
 from arauto.config.problems import nearest
 
-__all__ = ["decode_body", "field_rule"]
+__all__ = ["decode_body", "field_rule", "read_once"]
 
 T = TypeVar("T")
 
@@ -60,6 +64,29 @@ def decode_body(data: bytes, wanted: type[T]) -> T:
         raise bad_field(field or "body", rule) from None
     except msgspec.DecodeError:
         raise bad_field("body", "must be one JSON value and nothing else") from None
+
+
+def read_once(text: str | bytes) -> Any:
+    """Return one JSON value whose objects name each member once. NaN and infinities are no JSON.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_each_once, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a member is named twice")
+    return members
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
 
 
 def field_rule(text: str, wanted: Any = None) -> tuple[str, str]:

@@ -51,6 +51,15 @@ async def test_setting_a_hub_replaces_it_whole(admin: Admin) -> None:
     assert (after["settings"]["defaultPublic"], after["settings"]["userChannel"]) == (False, False)
 
 
+async def test_settings_that_say_a_thing_twice_are_refused(admin: Admin) -> None:
+    twice = b'{"defaultPublic":false,"default\\u0050ublic":true}'
+    for path in ("/v1/hubs/shop", "/v1/hubs/shop/rules/open"):
+        body = twice if path == "/v1/hubs/shop" else b'{"public":false,"public":true}'
+        response = await admin.request("PUT", path, content=body)
+        assert (response.status_code, response.json()["field"]) == (400, "body")
+    assert (await admin.ok("GET", "/v1/hubs"))["items"] == []
+
+
 async def test_what_is_shown_can_be_sent_back(admin: Admin) -> None:
     body = {"jwt": JWT, "authProvider": PROVIDER, "allowedOrigins": ["https://shop.example"]}
     shown = await admin.ok("PUT", "/v1/hubs/shop", body)

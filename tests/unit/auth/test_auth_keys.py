@@ -198,6 +198,13 @@ BAD_SETS: dict[str, bytes] = {
     "weak secret": json.dumps({"keys": [oct_jwk(b"s" * 31)]}).encode(),
     "same kid twice": json.dumps({"keys": [rsa_jwk(), ed_jwk(kid="r")]}).encode(),
     "no kid twice": json.dumps({"keys": [rsa_jwk(kid=""), ed_jwk(kid="")]}).encode(),
+    "two sets": b'{"keys":[],' + json.dumps({"keys": [ed_jwk()]}).encode()[1:],
+    "a key with two values": json.dumps({"keys": [ed_jwk()]})
+    .replace('"x"', '"x":"AA","x"')
+    .encode(),
+    "a kid with two spellings": json.dumps({"keys": [ed_jwk()]})
+    .replace('"kid"', '"kid":"a","\\u006bid"')
+    .encode(),
     "kid number": json.dumps({"keys": [rsa_jwk(kid=1)]}).encode(),
     "kid huge": json.dumps({"keys": [rsa_jwk(kid="k" * 257)]}).encode(),
 }

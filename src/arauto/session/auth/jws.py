@@ -5,7 +5,6 @@ Nothing a token says is used before its signature is checked, except `alg` (must
 can never bring, name or point to a key. All refusals look alike from outside; `reason` is for the log.
 """
 
-import json
 import re
 from typing import Any
 
@@ -14,6 +13,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
+from arauto.codec.json_body import read_once
 from arauto.errors import ArautoError, Code
 
 __all__ = ["TOKEN_BYTES_MAX", "Header", "Key", "TokenError", "open_token", "read_header", "sign"]
@@ -122,22 +122,9 @@ def _decode_part(part: bytes) -> bytes:
 def _object(data: bytes, what: str) -> dict[str, Any]:
     """Parse one JSON object; refuse repeated members, on which two readers may disagree, and NaN."""
     try:
-        value = json.loads(
-            data.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant
-        )
-    except (ValueError, RecursionError):
+        value = read_once(data.decode())
+    except ValueError:
         raise TokenError(f"{what}-json") from None
     if not isinstance(value, dict):
         raise TokenError(f"{what}-json")
     return value
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("repeated member")
-    return members
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(name)

@@ -3,7 +3,6 @@
 A key gets its one algorithm here, from the hub's settings or the key set, never from a token.
 """
 
-import json
 from typing import Any
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -12,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey, RSAPubli
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from jwt.utils import base64url_decode
 
+from arauto.codec.json_body import read_once
 from arauto.config.problems import nearest
 from arauto.errors import ArautoError, Code
 from arauto.session.auth.jws import Key
@@ -126,9 +126,9 @@ def keys_from_jwks(data: bytes, *, secrets_allowed: bool) -> dict[str, Key]:
     if len(data) > JWKS_BYTES_MAX:
         raise _bad(f"a key set has at most {JWKS_BYTES_MAX} bytes", "jwks")
     try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
-        raise _bad("a key set is JSON", "jwks") from None
+        document = read_once(data)
+    except ValueError:
+        raise _bad("a key set is JSON whose members occur once", "jwks") from None
     entries = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(entries, list) or len(entries) > _JWKS_KEYS_MAX:
         raise _bad(f"a key set has a list of at most {_JWKS_KEYS_MAX} keys", "jwks")

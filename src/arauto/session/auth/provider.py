@@ -13,6 +13,7 @@ import structlog
 
 from arauto import settings
 from arauto.clock import Clock
+from arauto.codec.json_body import read_once
 from arauto.errors import ArautoError, Code
 from arauto.model import Identity
 from arauto.session.auth.addresses import parse_url
@@ -143,6 +144,10 @@ class HttpAuthProvider:
             answer = _answers.decode(response.body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise OutboundError("schema") from None
+        try:
+            read_once(response.body)
+        except ValueError:
+            raise OutboundError("repeated-member") from None
         if not answer.success:
             raise _refused()
         expires_ms = 0

@@ -80,7 +80,8 @@ class Node:
         self.metrics = Metrics()
         self.tasks = TaskSet(_report)
         self.revocations = Revocations(self.clock)
-        self.stopping = False
+        self.status = "starting"
+        """`ok` while it serves, `stopping` in the end."""
         self.generated_secrets: list[str] = []
         """Secrets made up for this run, because the configuration has none."""
         self.admin_token = self._secret(config.admin.token, "admin.token", 32)
@@ -131,12 +132,13 @@ class Node:
         self.sessions.wheel.start()
         self.intervals.start()
         self.recorder.start()
+        self.status = "ok"
 
     async def stop(self) -> None:
         """Send clients away, write what is pending, release everything."""
-        if self.stopping:
+        if self.status == "stopping":
             return
-        self.stopping = True
+        self.status = "stopping"
         self.recorder.stop()
         self.port.stop_listening()
         for gateway in (self.websocket, self.sse):
@@ -305,7 +307,7 @@ class Node:
         rest = Rest(
             self.sessions,
             pages=pages,
-            healthy=lambda: not self.stopping,
+            status=lambda: self.status,
             registry=self.operations.correlations,
         )
 
@@ -357,7 +359,7 @@ class Node:
             token=self.admin_token,
             hosts=hosts,
             counters=self.metrics.node,
-            healthy=lambda: not self.stopping,
+            status=lambda: self.status,
             scrape=self._build_scrape(),
         )
         http = config.connection.http

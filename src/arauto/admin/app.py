@@ -56,7 +56,7 @@ def make_app(
     token: str,
     hosts: Hosts,
     counters: Counters,
-    healthy: Callable[[], bool],
+    status: Callable[[], str],
     scrape: Scrape | None,
 ) -> Door:
     """Build the application.
@@ -66,10 +66,10 @@ def make_app(
         token: the admin token.
         hosts: the names under which the port may be reached.
         counters: where refusals are counted.
-        healthy: whether the node serves.
+        status: `ok` while the node serves.
         scrape: what `/metrics` shows; None turns it off.
     """
-    node = _Node(ops, System(healthy=healthy, scrape=scrape, describe=describe), counters)
+    node = _Node(ops, System(status=status, scrape=scrape, describe=describe), counters)
     framework = _framework()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -401,4 +401,4 @@ class Health(_Record, frozen=True, kw_only=True):
     """Whether the node serves."""
 
     status: str
-    """`ok`, or `stopping` (with status 503)."""
+    """`ok`, or `starting` or `stopping` (with status 503)."""

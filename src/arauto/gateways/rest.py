@@ -38,13 +38,13 @@ class Rest:
         env: SessionEnvironment,
         *,
         pages: Pages,
-        healthy: Callable[[], bool],
+        status: Callable[[], str],
         registry: RuleRegistry,
     ) -> None:
         self._env = env
         self._correlations = CorrelationDesk(env, registry)
         self._pages = pages
-        self._healthy = healthy
+        self._status = status
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
@@ -73,7 +73,8 @@ class Rest:
     ) -> tuple[int, bytes]:
         method, path = scope["method"], scope["path"]
         if path == "/healthz" and method in ("GET", "HEAD"):
-            return (200, b'{"status":"ok"}') if self._healthy() else (503, b'{"status":"stopping"}')
+            status = self._status()
+            return 200 if status == "ok" else 503, b'{"status":"%s"}' % status.encode()
         if path == "/v1/publish":
             if method == "OPTIONS":
                 return 204, b""

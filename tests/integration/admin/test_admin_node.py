@@ -18,6 +18,7 @@ from arauto.codec.events import (
     SubscribeRequest,
 )
 from arauto.errors import Code
+from arauto.node import Node
 from arauto.storage.base import JournalEntry, Kind
 from tests.integration.admin.conftest import Admin
 from tests.integration.conftest import RunningNode, StartNode
@@ -113,13 +114,32 @@ async def test_metrics_can_be_turned_off(start_node: StartNode) -> None:
         assert (status, problem["code"]) == (404, Code.NOT_FOUND)
 
 
+async def test_a_node_is_not_well_before_clients_can_connect(
+    start_node: StartNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, object]] = []
+    open_port = Node._open_port
+
+    async def asked_before(node: Node) -> None:
+        async with Admin(node) as admin:
+            response = await admin.get("/healthz")
+        seen.append((response.status_code, response.json()))
+        await open_port(node)
+
+    monkeypatch.setattr(Node, "_open_port", asked_before)
+    node = await start_node()
+    assert seen == [(503, {"status": "starting"})]
+    async with Admin(node.node) as admin:
+        assert (await admin.get("/healthz")).json() == {"status": "ok"}
+
+
 async def test_a_stopping_node_is_not_well(node: RunningNode, admin: Admin) -> None:
-    node.node.stopping = True
+    node.node.status = "stopping"
     try:
         response = await admin.get("/healthz")
         assert (response.status_code, response.json()) == (503, {"status": "stopping"})
     finally:
-        node.node.stopping = False
+        node.node.status = "ok"
 
 
 async def test_a_stopped_node_has_let_go_of_its_admin_port(start_node: StartNode) -> None:

@@ -29,7 +29,8 @@ class Scrape(Protocol):
 class System:
     """What these routes show."""
 
-    healthy: Callable[[], bool]
+    status: Callable[[], str]
+    """`ok` while the node serves."""
     scrape: Scrape | None
     """None while metrics are turned off."""
     describe: Callable[[], bytes]
@@ -46,14 +47,13 @@ class System:
     responses={
         403: ResponseSpec(Problem, description=STATUSES[403], generate_examples=False),
         503: ResponseSpec(
-            Health, description="The node is shutting down.", generate_examples=False
+            Health, description="The node is starting or shutting down.", generate_examples=False
         ),
     },
 )
 async def get_health(system: NamedDependency[System]) -> Response[Health]:
-    if system.healthy():
-        return Response(Health(status="ok"))
-    return Response(Health(status="stopping"), status_code=503)
+    status = system.status()
+    return Response(Health(status=status), status_code=200 if status == "ok" else 503)
 
 
 @get(

@@ -36,6 +36,7 @@ def pools(config: Config) -> Pools:
     limits = config.limits
     return Pools(
         live_history=Pool(limits.live_history_bytes_max),
+        idempotency=Pool(limits.idempotency_bytes_max),
         retained=Pool(limits.retained_bytes_max, leaves_room=True),
         backlogs=Pool(limits.backlogs_bytes_max, leaves_room=True),
         documents=Pool(limits.documents_bytes_max, leaves_room=True),
@@ -52,6 +53,7 @@ def stranger_limits(config: Config) -> StrangerLimits:
         sessions_max=strangers.sessions_max,
         channels_max=strangers.channels_max,
         live_history_bytes_max=strangers.live_history_bytes_max,
+        idempotency_bytes_max=strangers.idempotency_bytes_max,
         retained_bytes_max=strangers.retained_bytes_max,
         backlogs_bytes_max=strangers.backlogs_bytes_max,
         documents_bytes_max=strangers.documents_bytes_max,

@@ -468,6 +468,7 @@ class Node:
                 len(hub.sessions),
                 hub.subscription_count,
                 hub.holdings.live_history.used_bytes,
+                hub.holdings.idempotency.used_bytes,
                 hub.holdings.retained.used_bytes,
                 hub.holdings.backlogs.used_bytes,
                 hub.holdings.documents.used_bytes,

@@ -98,6 +98,8 @@ class Quotas(_Setting, frozen=True, kw_only=True):
     """Requests per second from one session; large ones count as several, 200 heartbeats are free."""
     live_history_bytes_max: _Bytes = 268_435_456
     """Memory that the live history of all channels takes together; then the oldest messages of the hub go."""
+    idempotency_bytes_max: _Bytes = 268_435_456
+    """Memory that idempotency keys take together; then those of the hub go early that are over first."""
     retained_bytes_max: _Bytes = 268_435_456
     """Memory that retained messages take together; a message beyond it is delivered and not retained."""
     backlogs_bytes_max: _Bytes = 268_435_456

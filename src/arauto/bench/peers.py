@@ -146,6 +146,7 @@ def arauto_config(port: int, directory: Path, *, stored: bool) -> dict[str, obje
                 "sessionsMax": 0,
                 "channelsMax": 0,
                 "liveHistoryBytesMax": 0,
+                "idempotencyBytesMax": 0,
                 "retainedBytesMax": 0,
                 "backlogsBytesMax": 0,
                 "documentsBytesMax": 0,

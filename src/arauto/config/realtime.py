@@ -79,8 +79,10 @@ class StrangersConfig(Section, frozen=True):
     """Channels open in such a hub at once, if its quotas allow no fewer; 0 = as the quotas say."""
     live_history_bytes_max: MemoryBytes = 262_144
     """Memory that live history takes in such a hub, if its quotas allow no less; 0 = as the quotas say.
-    With this and the next three, as many such hubs as there may be leave three quarters of what the node
+    With this and the next four, as many such hubs as there may be leave three quarters of what the node
     may hold (`limits.…`) to the others."""
+    idempotency_bytes_max: MemoryBytes = 262_144
+    """Memory that idempotency keys take there, likewise: some 400 of them."""
     retained_bytes_max: MemoryBytes = 262_144
     """Memory that retained messages take there, likewise."""
     backlogs_bytes_max: MemoryBytes = 262_144
@@ -172,6 +174,9 @@ class LimitsConfig(Section, frozen=True):
     live_history_bytes_max: MemoryBytes = 1_073_741_824
     """Memory that live history takes over all hubs; 0 = no limit. Then the oldest messages of the hub
     that holds the most go."""
+    idempotency_bytes_max: MemoryBytes = 1_073_741_824
+    """Memory that idempotency keys take over all hubs; 0 = no limit. Then keys of the hub that holds the most
+    go early."""
     retained_bytes_max: MemoryBytes = 1_073_741_824
     """Memory that retained messages take over all hubs; 0 = no limit. No hub gets more of it than it
     leaves to the others, so at most half."""

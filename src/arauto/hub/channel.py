@@ -149,6 +149,8 @@ class Channel(Audience):
             feature.on_close()
         self._features = ()
         self._on_message = self._on_marked = ()
+        if self._keys is not None:
+            self._keys.forget_all()
         self.recent = self._committer = None
 
     def _depart(self, *, stored: bool) -> None:
@@ -269,8 +271,11 @@ class Channel(Audience):
         """
         now_ms = self._wall_ms()
         key = draft.idempotency_key
-        if key and self._answer_duplicate(sender, key, now_ms, reply):
-            return
+        scope = ""
+        if key:
+            scope = scope_of(sender.user, sender.origin)
+            if self._answer_duplicate(scope, key, now_ms, reply):
+                return
         committer = self._committer
         commit = committer is not None and committer.wants(draft.store)
         inflight = self._inflight
@@ -280,7 +285,6 @@ class Channel(Audience):
             return
         message = self._stamp(draft, sender, now_ms)
         if key:
-            scope = scope_of(message.user, message.origin)
             self._remember(scope, key, message.serial, message.ts_ms)
         sampler = self._sampler
         sampler.count += 1
@@ -332,12 +336,9 @@ class Channel(Audience):
         )
 
     def _answer_duplicate(
-        self, sender: Sender, key: str, now_ms: int, reply: PublishReply | None
+        self, scope: str, key: str, now_ms: int, reply: PublishReply | None
     ) -> bool:
-        keys = self._keys
-        if keys is None:
-            return False
-        serial = keys.find(scope_of(sender.user, sender.origin), key, now_ms)
+        serial = self._keys.find(scope, key, now_ms) if self._keys is not None else None
         if serial is None:
             return False
         if reply is None:
@@ -352,10 +353,9 @@ class Channel(Audience):
 
     def _remember(self, scope: str, key: str, serial: Serial, ts_ms: int) -> None:
         if self._keys is None:
-            self._keys = IdempotencyWindow()
+            self._keys = IdempotencyWindow(self.hub.holdings.idempotency)
         expires_ms = ts_ms + int(self.rules.idempotency_s * 1000)
-        if self._keys.remember(scope, key, serial, expires_ms):
-            self.hub.counters.keys_evicted += 1
+        self._keys.remember(scope, key, serial, expires_ms)
 
     def _on_committed(self, waiting: Waiting, error: StorageError | None) -> None:
         waiting.ready = True
@@ -484,7 +484,8 @@ class Channel(Audience):
         self.epoch, self.offset, self.ts_ms = state.epoch, state.offset, state.ts_ms
         self.hub.ts_ms = max(self.hub.ts_ms, state.ts_ms)
         if state.keys:
-            self._keys = IdempotencyWindow.of_entries(state.keys)
+            memory = self.hub.holdings.idempotency
+            self._keys = IdempotencyWindow.of_entries(state.keys, memory)
         self.import_own_state(state.own)
         state.give_to(self._features)
         self.is_open = True

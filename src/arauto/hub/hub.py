@@ -100,7 +100,7 @@ class Hub:
         self.refreshing = asyncio.Lock()
         """Held while settings are read again and applied."""
         self.counters = env.metrics.hub(name)
-        self.holdings = Holdings(env.pools, self.quotas, self.counters)
+        self.holdings = Holdings(env.pools, self.quotas, self.counters, env.clock)
         self.retained = Retained(name, env, self.quotas.channels_max, self.holdings.retained)
         self.continuity = Continuity(name, env)
         self.stored_keys = StoredKeys(name, env)

@@ -1,22 +1,25 @@
-"""A hub's share of the memory for live history: where it is used up, the oldest messages of the hub go.
+"""A hub's share of the memory for what channels remember: where it is used up, the oldest of the hub goes.
 
-Which channel has the oldest is found in a heap of channels, by the time of the oldest message each had when
-it was last looked at. Since that only grows, an entry is looked at again when it comes up, and nothing is
-kept up to date meanwhile: publishing does not touch the heap. If it is the node that holds too much, the hub
-with the most gives.
+One for live history, one for idempotency keys. Which channel has the oldest is found in a heap of channels,
+by the time of the oldest each had when it was last looked at. Since that only grows, an entry is looked at
+again when it comes up, and nothing is kept up to date meanwhile: publishing does not touch the heap. If it is
+the node that holds too much, the hub with the most gives.
 """
 
 from heapq import heapify, heappop, heappush, heapreplace
+from typing import Protocol
 
-from arauto.hub.hooks import Recent
+from mypy_extensions import mypyc_attr
+
+from arauto.clock import Clock
 from arauto.hub.share import Pool, Share
 from arauto.telemetry.counters import Counters
 
-__all__ = ["LiveMemory", "Place"]
+__all__ = ["KeyMemory", "LiveMemory", "OldestGoes", "Place", "Remembering"]
 
-#: Entries looked at again before the next message goes that comes up, be it the oldest or not.
+#: Entries looked at again before the next goes that comes up, be it the oldest or not.
 _STALE_LEN_MAX = 256
-#: Messages that go for one that comes: enough, unless a quota was lowered. Then the rest go with the next.
+#: How many go for one that comes: enough, unless a quota was lowered. Then the rest go with the next.
 _ROOM_LEN_MAX = 1_024
 #: What a hub gives at once where the node holds too much.
 _RELIEF_BYTES = 65_536
@@ -24,15 +27,28 @@ _RELIEF_BYTES = 65_536
 _SWEEP_LEN = 64
 
 
+class Remembering(Protocol):
+    """What one channel remembers. Only asked if it is something."""
+
+    @property
+    def oldest_ms(self) -> int:
+        """By what time the oldest comes before that of others."""
+        ...
+
+    def drop_oldest(self) -> None:
+        """Forget the oldest, for the hub needs the room."""
+        ...
+
+
 class Place:
     """A channel's entry in the heap."""
 
     __slots__ = ("oldest_ms", "recent", "seq")
 
-    def __init__(self, oldest_ms: int, seq: int, recent: Recent) -> None:
+    def __init__(self, oldest_ms: int, seq: int, recent: Remembering) -> None:
         self.oldest_ms = oldest_ms
         self.seq = seq
-        self.recent: Recent | None = recent
+        self.recent: Remembering | None = recent
         """None once it remembers nothing."""
 
     def __lt__(self, other: "Place") -> bool:
@@ -41,19 +57,23 @@ class Place:
         return self.seq < other.seq
 
 
-class LiveMemory(Share):
-    """Counts what live history holds and makes room for what comes."""
+@mypyc_attr(allow_interpreted_subclasses=True)
+class OldestGoes(Share):
+    """Counts what channels remember and makes room for what comes."""
 
-    __slots__ = ("_counters", "_heap", "_len", "_seq")
+    __slots__ = ("_heap", "_len", "_seq")
 
-    def __init__(self, pool: Pool, limit_bytes: int, counters: Counters) -> None:
+    def __init__(self, pool: Pool, limit_bytes: int) -> None:
         super().__init__(pool, limit_bytes)
-        self._counters = counters
         self._heap: list[Place] = []
         self._len = 0
         self._seq = 0
 
-    def enter(self, recent: Recent, oldest_ms: int) -> Place:
+    def note_dropped(self, oldest_ms: int) -> None:
+        """The oldest, of that time, went for lack of room."""
+        raise NotImplementedError
+
+    def enter(self, recent: Remembering, oldest_ms: int) -> Place:
         """A channel begins to remember."""
         self._seq += 1
         self._len += 1
@@ -80,7 +100,7 @@ class LiveMemory(Share):
                 return
 
     def drop_oldest(self) -> bool:
-        """Let go of the hub's oldest message; whether there was one."""
+        """Let go of the oldest that the hub's channels remember; whether there was any."""
         stale_len = 0
         while self._heap:
             place = self._heap[0]
@@ -95,7 +115,7 @@ class LiveMemory(Share):
                 heapreplace(self._heap, place)
                 continue
             recent.drop_oldest()
-            self._counters.history_evicted += 1
+            self.note_dropped(oldest_ms)
             return True
         return False
 
@@ -104,8 +124,37 @@ class LiveMemory(Share):
         every message."""
         largest = self
         for share in self.pool.shares:
-            if isinstance(share, LiveMemory) and share.used_bytes > largest.used_bytes:
+            if isinstance(share, OldestGoes) and share.used_bytes > largest.used_bytes:
                 largest = share
         enough_bytes = self.pool.granted_bytes - _RELIEF_BYTES
         while self.pool.granted_bytes > enough_bytes and largest.drop_oldest():
             largest.settle()
+
+
+class LiveMemory(OldestGoes):
+    """What live history holds: messages, by when they were published."""
+
+    __slots__ = ("_counters",)
+
+    def __init__(self, pool: Pool, limit_bytes: int, counters: Counters) -> None:
+        super().__init__(pool, limit_bytes)
+        self._counters = counters
+
+    def note_dropped(self, oldest_ms: int) -> None:
+        self._counters.history_evicted += 1
+
+
+class KeyMemory(OldestGoes):
+    """What idempotency keys take, by when their time is over."""
+
+    __slots__ = ("_clock", "_counters")
+
+    def __init__(self, pool: Pool, limit_bytes: int, counters: Counters, clock: Clock) -> None:
+        super().__init__(pool, limit_bytes)
+        self._counters = counters
+        self._clock = clock
+
+    def note_dropped(self, oldest_ms: int) -> None:
+        # Who forgets what is over only looks when something happens on the channel.
+        if oldest_ms > self._clock.wall_ms():
+            self._counters.keys_evicted += 1

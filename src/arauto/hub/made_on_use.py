@@ -30,6 +30,7 @@ class StrangerLimits:
     sessions_max: int = 1_000
     channels_max: int = 1_000
     live_history_bytes_max: int = 1 << 18
+    idempotency_bytes_max: int = 1 << 18
     retained_bytes_max: int = 1 << 18
     backlogs_bytes_max: int = 1 << 18
     documents_bytes_max: int = 1 << 18
@@ -40,6 +41,7 @@ _LOWERED = (
     "sessions_max",
     "channels_max",
     "live_history_bytes_max",
+    "idempotency_bytes_max",
     "retained_bytes_max",
     "backlogs_bytes_max",
     "documents_bytes_max",

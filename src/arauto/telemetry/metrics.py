@@ -159,6 +159,7 @@ class HubGauges(msgspec.Struct, frozen=True, gc=False):
     sessions: int
     subscriptions: int
     live_history_bytes: int = 0
+    idempotency_bytes: int = 0
     retained_bytes: int = 0
     backlogs_bytes: int = 0
     documents_bytes: int = 0

@@ -84,6 +84,7 @@ _HUB_GAUGES: tuple[tuple[str, str], ...] = (
     ("sessions", "Sessions connected now"),
     ("subscriptions", "Subscriptions held now"),
     ("live_history_bytes", "Memory that live history takes now"),
+    ("idempotency_bytes", "Memory that idempotency keys take now"),
     ("retained_bytes", "Memory that retained messages take now"),
     ("backlogs_bytes", "Memory that what waits for slow readers takes now"),
     ("documents_bytes", "Memory that open documents take now"),

@@ -137,8 +137,14 @@ def test_no_quota_is_without_a_test() -> None:
         "session_messages_per_s",
         "documents_bytes_max",
     }
-    # What goes instead is tested in tests/unit/hub: test_live_memory, test_retained, test_backlog_memory.
-    refuses_nobody = {"live_history_bytes_max", "retained_bytes_max", "backlogs_bytes_max"}
+    # What goes instead is tested in tests/unit/hub: test_live_memory, test_key_memory, test_retained,
+    # test_backlog_memory.
+    refuses_nobody = {
+        "live_history_bytes_max",
+        "idempotency_bytes_max",
+        "retained_bytes_max",
+        "backlogs_bytes_max",
+    }
     assert set(Quotas.__struct_fields__) == tested | refuses_nobody
 
 

@@ -119,6 +119,7 @@ async def test_a_strangers_hub_holds_few_bytes_until_somebody_known_uses_it(
 ) -> None:
     few = StrangerLimits(
         live_history_bytes_max=10_000,
+        idempotency_bytes_max=15_000,
         retained_bytes_max=20_000,
         backlogs_bytes_max=30_000,
         documents_bytes_max=40_000,
@@ -131,6 +132,7 @@ async def test_a_strangers_hub_holds_few_bytes_until_somebody_known_uses_it(
     assert hub.holdings.live_history.used_bytes <= 10_000
     assert hub.counters.history_evicted >= 40
     quotas = hub.quotas
+    assert quotas.idempotency_bytes_max == 15_000
     assert (quotas.retained_bytes_max, quotas.backlogs_bytes_max, quotas.documents_bytes_max) == (
         20_000,
         30_000,

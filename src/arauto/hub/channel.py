@@ -344,11 +344,8 @@ class Channel(Audience):
         if reply is None:
             return True
         # The first attempt may still be on its way to the disk: then both share its outcome.
-        waiting = self._inflight.find(serial) if self._inflight is not None else None
-        if waiting is None:
+        if self._inflight is None or not self._inflight.share_outcome(serial, reply):
             reply(serial, True, None)
-        else:
-            waiting.share_outcome(reply)
         return True
 
     def _remember(self, scope: str, key: str, serial: Serial, ts_ms: int) -> None:
@@ -387,7 +384,7 @@ class Channel(Audience):
         if waiting.is_barrier:
             return
         message = waiting.message
-        self._deliver(message)
+        self._deliver(message, is_over=waiting.is_over(self._wall_ms()))
         self.hub.counters.stored += waiting.stored
         if waiting.started_ns != NOT_TIMED:
             self._observe(waiting.started_ns)
@@ -405,12 +402,14 @@ class Channel(Audience):
     def _observe(self, started_ns: int) -> None:
         self.hub.counters.publish_time.observe(self.env.clock.fine_ns() - started_ns)
 
-    def _deliver(self, message: Message) -> None:
+    def _deliver(self, message: Message, *, is_over: bool = False) -> None:
         for hook in self._on_message:
             hook(message)
         if message.retain:
             for hook in self._on_marked:
                 hook(message)
+        if is_over:
+            return  # it has its place, and is what was published last
         excluded = self._excluded(message) if message.exclude else None
         deliveries = 0
         for lane in self._lanes:

@@ -42,6 +42,10 @@ class Waiting:
         self.is_barrier = False
         """Whether it only holds the place before which nothing may be delivered yet."""
 
+    def is_over(self, now_ms: int) -> bool:
+        """Whether the message has expired while it waited."""
+        return 0 < self.message.expires_ms <= now_ms
+
     def share_outcome(self, reply: PublishReply) -> None:
         """Answer a retry with the outcome of the first attempt, or at once if too many wait for it."""
         if len(self.replies) < _RETRIES_MAX:
@@ -80,9 +84,13 @@ class Inflight:
         if waiting.message.id:
             self._by_serial[waiting.message.serial] = waiting
 
-    def find(self, serial: Serial) -> Waiting | None:
-        """The message of that serial, if it has an idempotency key and still waits."""
-        return self._by_serial.get(serial)
+    def share_outcome(self, serial: Serial, reply: PublishReply) -> bool:
+        """Answer a retry as the message of that serial; whether it has an idempotency key and still waits."""
+        waiting = self._by_serial.get(serial)
+        if waiting is None:
+            return False
+        waiting.share_outcome(reply)
+        return True
 
     def take_ready(self) -> Waiting | None:
         """The first that was not refused, if it waits for nothing any more."""

@@ -480,6 +480,57 @@ async def test_a_publisher_can_keep_a_message_from_itself(echo: Echo, receivers:
     assert [id for id, reader in late.items() if reader.payloads] == receivers
 
 
+async def test_what_ends_while_it_waits_for_the_disk_is_acknowledged_and_not_delivered() -> None:
+    world, disk = a_stored_world()
+    channel = await world.channel()
+    reader = Reader(channel.hub)
+    join(channel, reader)
+    outcomes = [
+        *world.publish(channel, b"short", ttl_ms=200),
+        *world.publish(channel, b"exact", ttl_ms=1_200),
+        *world.publish(channel, b"long", ttl_ms=1_201),
+        *world.publish(channel, b"for good"),
+    ]
+    world.clock.advance(1.2)
+    disk.commit(4)
+    world.clock.run_soon()
+    assert [outcome.serial.offset for outcome in outcomes] == [1, 2, 3, 4]
+    assert reader.payloads == [b"long", b"for good"]
+    assert channel.hub.counters.stored == 4
+    back = Reader(channel.hub, "back")
+    place = Serial(channel.epoch, 0)
+    assert channel.recovery_from(place) is Recovery.FROM_MEMORY
+    channel.replay(back.subscriber, channel.recent_after(0))
+    world.clock.run_soon()
+    assert back.payloads == [b"long", b"for good"]
+
+
+async def test_what_ends_while_it_waits_behind_the_disk_is_not_delivered_either() -> None:
+    world, disk = a_stored_world(MARKED)
+    channel = await world.channel()
+    reader = Reader(channel.hub)
+    join(channel, reader)
+    world.publish(channel, b"stored", store=True)
+    [outcome] = world.publish(channel, b"short", ttl_ms=200)
+    world.clock.advance(1)
+    disk.commit()
+    world.clock.run_soon()
+    assert (outcome.serial.offset, reader.payloads) == (2, [b"stored"])
+
+
+async def test_what_ends_while_it_waits_for_the_disk_replaces_what_was_retained_before() -> None:
+    world, disk = a_stored_world(Rules(public=True, store=When.ALL, retain=When.ALL))
+    channel = await world.channel()
+    retained = channel.hub.retained
+    world.publish(channel, b"before")
+    disk.commit()
+    assert retained.get("c") is not None
+    world.publish(channel, b"short", ttl_ms=200)
+    world.clock.advance(1)
+    disk.commit()
+    assert retained.get("c") is None
+
+
 async def test_keys_of_messages_that_expired_are_still_known_after_a_restart() -> None:
     """Seen: a retry was delivered again because its first attempt had outlived its time to live."""
     world = World(rules=STORED)

@@ -8,6 +8,7 @@ import msgspec
 
 from arauto.codec import json_event_shapes as shapes
 from arauto.codec.json_values import SerialShape
+from arauto.model import When
 from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Rules
 from arauto.telemetry.metrics import NodeGauges, Totals
 
@@ -16,6 +17,7 @@ __all__ = [
     "ChannelSettingsInfo",
     "ChannelSettingsPage",
     "CorrelationBody",
+    "CorrelationDetail",
     "CorrelationInfo",
     "CorrelationPage",
     "Health",
@@ -44,6 +46,7 @@ __all__ = [
     "SessionInfo",
     "SessionPage",
     "SessionSummary",
+    "StoredInfo",
 ]
 
 
@@ -180,6 +183,13 @@ class CorrelationInfo(_Record, frozen=True, kw_only=True):
     """Changes with anything above."""
 
 
+class CorrelationDetail(CorrelationInfo, frozen=True, kw_only=True):
+    """A correlation rule, and what keeps messages from it."""
+
+    warnings: list[str]
+    """Which messages it waits for in vain under the present rules of channels."""
+
+
 class CorrelationPage(_Record, frozen=True, kw_only=True):
     """Correlation rules in order of hub and id."""
 
@@ -209,6 +219,14 @@ class ChannelPage(_Record, frozen=True, kw_only=True):
     items: list[LiveChannel]
     next: str
     """Give this as `after` for the next page; "" on the last."""
+
+
+class StoredInfo(_Record, frozen=True, kw_only=True):
+    """What the rules of a hub store of the channels that a name, pattern or topic can cover."""
+
+    match: str
+    store: list[When]
+    """What goes for at least one channel there can be; one item = for all of them."""
 
 
 class PresenceInfo(_Record, frozen=True, kw_only=True):

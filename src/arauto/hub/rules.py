@@ -1,11 +1,12 @@
 """Which rules apply to a channel. Pure: a snapshot of a hub's settings in, a decision out."""
 
 import hashlib
+from collections.abc import Iterator
 
 import msgspec
 
 from arauto.model import When
-from arauto.names import is_pattern, is_topic, literal_prefix, matches, namespace_of
+from arauto.names import is_pattern, is_topic, is_wide, literal_prefix, matches, namespace_of
 from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Rules
 
 __all__ = ["HubState"]
@@ -70,17 +71,29 @@ class HubState:
 
     def stores_all(self, pattern: str) -> bool:
         """Whether every channel that a pattern or topic can cover stores all its messages."""
-        own = [name for name in self.channels if matches(pattern, name)]
+        return all(self.resolve_rules(name).store is When.ALL for name in self._kinds_of(pattern))
+
+    def stored(self, pattern: str) -> frozenset[When]:
+        """Which messages are stored by the channels that a name, pattern or topic can cover."""
+        names = self._kinds_of(pattern) if is_wide(pattern) else (pattern,)
+        return frozenset(self.resolve_rules(name).store for name in names)
+
+    def _kinds_of(self, pattern: str) -> Iterator[str]:
+        """A name for each of the rules that channels go by which a pattern or topic can cover."""
+        yield from (name for name in self.channels if matches(pattern, name))
         # What any other channel it covers goes by: its namespace's rules, or those of a namespace not
         # named here.
-        namespace, colon, _ = literal_prefix(pattern).partition(":")
+        prefix = literal_prefix(pattern)
+        namespace, colon, _ = prefix.partition(":")
         if is_topic(pattern):
-            others = [pattern]
+            yield pattern
         elif colon:
-            others = [f"{namespace}:"]
+            yield f"{namespace}:"
         else:
-            others = ["", *(f"{name}:" for name in self.namespaces)]
-        return all(self.resolve_rules(name).store is When.ALL for name in (*own, *others))
+            yield ""
+            yield from (
+                name for name in map("{}:".format, self.namespaces) if name.startswith(prefix)
+            )
 
     @property
     def may_store_all(self) -> bool:

@@ -17,6 +17,7 @@ import httpx
 import msgspec
 
 from arauto.errors import ArautoError, Code
+from arauto.model import When
 from arauto.pipeline.node_wire import (
     CorrelationRecord,
     Correlations,
@@ -27,6 +28,7 @@ from arauto.pipeline.node_wire import (
     Problem,
     Published,
     Retry,
+    Stored,
     batches,
     error_of,
     of_one_hub,
@@ -235,6 +237,15 @@ class NodeApi:
         """
         path = f"/v1/hubs/{quote(hub, safe='')}/correlations/{quote(rule_id, safe='')}"
         self._once("DELETE", path)
+
+    def stored(self, hub: str, match: str) -> list[When]:
+        """What a hub's rules store of the channels that a name, pattern or topic can cover. Tried once.
+
+        Raises:
+            ArautoError: UNKNOWN_HUB, NOT_FOUND (an older node), and as `publish`.
+        """
+        path = f"/v1/hubs/{quote(hub, safe='')}/stored"
+        return self._read(self._once("GET", path, params={"match": match}), Stored).store
 
     def upsert_rollups(self, rows: Sequence[Mapping[str, Any]]) -> int:
         """Put roll-up rows (`period`, `hub`, `startMs`, `values`) in the place of the same; how many."""

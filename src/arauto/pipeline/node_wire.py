@@ -9,6 +9,7 @@ import msgspec
 
 from arauto.errors import ArautoError, Code
 from arauto.limits import BATCH_LEN_MAX
+from arauto.model import When
 
 __all__ = [
     "CorrelationRecord",
@@ -19,6 +20,7 @@ __all__ = [
     "Problem",
     "Published",
     "Retry",
+    "Stored",
     "batches",
     "error_of",
     "of_one_hub",
@@ -109,6 +111,12 @@ class CorrelationRecord(msgspec.Struct, frozen=True, rename="camel"):
     """Changes with any part of it."""
     rule_version: int = 0
     owner: str = ""
+    warnings: list[str] = []
+    """What it waits for in vain; told when it is set."""
+
+
+class Stored(msgspec.Struct):
+    store: list[When]
 
 
 class Problem(msgspec.Struct):

@@ -34,6 +34,7 @@ async def test_a_rule_is_kept_as_it_was_given_and_shown_with_what_it_says(admin:
         "owner": "",
         "ruleVersion": 3,
         "version": made["version"],
+        "warnings": ["sees no message of orders:*: no channel it covers stores any (store: never)"],
     }
     assert await admin.ok("GET", f"{RULES}/large") == made
     off = await admin.ok("PUT", f"{RULES}/large", body("large", 3, enabled=False))
@@ -42,6 +43,24 @@ async def test_a_rule_is_kept_as_it_was_given_and_shown_with_what_it_says(admin:
     await admin.ok("DELETE", f"{RULES}/large")
     assert (await admin.refused("GET", f"{RULES}/large"))[0] == 404
     assert (await admin.refused("DELETE", f"{RULES}/large"))[0] == 404
+
+
+async def test_who_sets_a_rule_is_warned_of_messages_that_nobody_stores(admin: Admin) -> None:
+    await admin.ok("PUT", "/v1/hubs/shop/rules/quiet", {"store": "never"})
+    await admin.ok("PUT", "/v1/hubs/shop/namespaces/orders", {"rules": "quiet"})
+    made = await admin.ok("PUT", f"{RULES}/large", body("large"))
+    assert made["warnings"] == [
+        "sees no message of orders:*: no channel it covers stores any (store: never)"
+    ]
+    stored = "/v1/hubs/shop/stored"
+    assert await admin.ok("GET", f"{stored}?match=orders:*") == {
+        "match": "orders:*",
+        "store": ["never"],
+    }
+    await admin.ok("PUT", "/v1/hubs/shop/rules/quiet", {"store": "all"})
+    assert (await admin.ok("GET", f"{stored}?match=orders:*"))["store"] == ["all"]
+    assert (await admin.ok("PUT", f"{RULES}/large", body("large")))["warnings"] == []
+    assert (await admin.refused("GET", f"{stored}?match=a%20b"))[0] == 400
 
 
 async def test_a_rule_in_json_is_as_good(admin: Admin) -> None:

@@ -11,8 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from arauto.cli.pipeline.rules import _tried, app
+from arauto.cli.console import errors
+from arauto.cli.pipeline.common import read_config
+from arauto.cli.pipeline.rules import _tell_unseen, _tried, app
+from arauto.cli.pipeline.rules_warnings import UNSTORED
 from arauto.config.schema import Config
+from arauto.correlation.document import load_rules
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.context import Context
 from arauto.pipeline.lake.table import Lake
@@ -20,7 +24,7 @@ from arauto.pipeline.rules.known import Known, KnownRule, known_path, write_know
 from arauto.pipeline.rules.since import Since
 from arauto.pipeline.schemas import JOURNAL
 from tests.pipeline.rules.support import T0, message, programs, row_tuple
-from tests.pipeline.sink.nodes import TOKEN, KeepingNode, running_node
+from tests.pipeline.sink.nodes import TOKEN, KeepingNode, free_port, running_node
 
 _RULE = """rule: spike
 version: 1
@@ -100,6 +104,42 @@ def test_a_pushed_rule_is_listed_and_shown(node: KeepingNode, file: Path) -> Non
     assert (listed["hub"], listed["rule"], listed["enabled"]) == ("shop", "spike", True)
     assert listed["state"] == "waits"
     assert run("show", "spike", "--hub", "shop") == _RULE
+
+
+def test_rules_on_channels_that_do_not_store_are_told_when_pushed_and_listed(
+    node: KeepingNode, file: Path
+) -> None:
+    node.put("/v1/hubs/shop/rules/quiet", {"store": "never"})
+    node.put("/v1/hubs/shop/namespaces/couriers", {"rules": "quiet"})
+    file.write_text(f"from: {{channels: ['couriers:*']}}\n{_RULE}")
+    said = (
+        "shop/spike sees no message of couriers:*: no channel it covers stores any (store: never)"
+    )
+    for command in (["push", str(file), "--hub", "shop"], ["list"]):
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0
+        assert said in done.stderr
+        assert UNSTORED in done.stderr
+    [listed] = map(json.loads, CliRunner().invoke(app, ["list", "--json"]).stdout.splitlines())
+    assert listed["warnings"] == [said.removeprefix("shop/spike ")]
+
+    node.put("/v1/hubs/shop/rules/quiet", {"store": "all"})
+    assert "couriers" not in CliRunner().invoke(app, ["list"]).stderr
+
+
+def test_a_try_that_finds_nothing_says_what_may_be_why(
+    node: KeepingNode, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.put("/v1/hubs/shop/rules/quiet", {"store": "never"})
+    node.put("/v1/hubs/shop", {"defaultRules": "quiet"})
+    rules = load_rules(_RULE)
+    _tell_unseen(errors(), read_config(None), "shop", rules)
+    said = capsys.readouterr().err
+    assert "shop/spike sees no message of *: no channel it covers stores any" in said
+    assert UNSTORED in said
+    monkeypatch.setenv("ARAUTO_PIPELINE__API_URL", f"http://127.0.0.1:{free_port()}")
+    _tell_unseen(errors(), read_config(None), "shop", rules)
+    assert capsys.readouterr().err == f"{UNSTORED}\n"
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "a/b"])

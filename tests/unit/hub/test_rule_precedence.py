@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from arauto.hub.rules import HubState
 from arauto.model import When
-from arauto.names import namespace_of
+from arauto.names import is_wide, matches, namespace_of
 from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Quotas, Rules
 from tests.unit.hub.world import World
 
@@ -200,3 +200,49 @@ async def test_a_change_that_stores_nothing_otherwise_is_none_for_who_comes_back
     assert hub.continuity.settings_since_ms == 1
     await hub.continuity.note_settings(world.state(rules={"stored": _STORED}), 3)
     assert hub.continuity.settings_since_ms == 3
+
+
+def storing(**by_namespace: When) -> HubState:
+    return HubState(
+        HubSettings(),
+        {when: Rules(store=when) for when in When},
+        {name: NamespaceSettings(rules=when) for name, when in by_namespace.items()},
+        {"stock:loud": ChannelSettings(rules="all"), "/audit/x": ChannelSettings(rules="all")},
+        Rules(store=When.NEVER),
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "stored"),
+    [
+        ("stock:loud", {When.ALL}),
+        ("stock:quiet", {When.NEVER}),
+        ("stock:*", {When.NEVER, When.ALL}),
+        ("orders:*", {When.MARKED}),
+        ("orders:#:a", {When.MARKED}),
+        ("or*", {When.NEVER, When.MARKED}),
+        ("other*", {When.NEVER}),
+        ("/audit", {When.NEVER, When.ALL}),
+        ("/plant", {When.NEVER}),
+        ("*", set(When)),
+    ],
+)
+def test_what_a_pattern_can_cover_is_stored_as_all_its_channels_may_be(
+    pattern: str, stored: set[When]
+) -> None:
+    assert storing(orders=When.MARKED).stored(pattern) == stored
+
+
+@given(
+    st.dictionaries(st.sampled_from(["n", "m", "nm"]), st.sampled_from(When)),
+    st.sampled_from(["*", "n*", "n:*", "#:x", "m:x", "/t", "/", "n*:x", "x"]),
+    names,
+)
+def test_what_is_stored_of_a_channel_is_among_what_is_stored_of_each_pattern_that_covers_it(
+    by_namespace: dict[str, When], pattern: str, channel: str
+) -> None:
+    state = storing(**by_namespace)
+    if matches(pattern, channel):
+        assert state.stored(channel) <= state.stored(pattern)
+    if is_wide(pattern):
+        assert state.stores_all(pattern) == (state.stored(pattern) == {When.ALL})

@@ -15,9 +15,10 @@ from arauto.admin.operations.changes import Changes
 from arauto.admin.operations.parts import Part, Parts
 from arauto.admin.operations.secrets import version_of
 from arauto.admin.operations.states import ANY_VERSION, States, decode
-from arauto.admin.records import CorrelationInfo, CorrelationPage
+from arauto.admin.records import CorrelationDetail, CorrelationInfo, CorrelationPage
 from arauto.codec.checks import bad_field
 from arauto.errors import ArautoError, Code
+from arauto.hub.rules import HubState
 from arauto.names import check_hub, check_id
 from arauto.storage.base import SettingsStore
 
@@ -66,16 +67,25 @@ class Correlations:
         )
         self._readers = asyncio.Semaphore(_READERS)
 
-    async def get(self, hub: str, id: str, *, owner: str = "") -> CorrelationInfo:
+    async def get(self, hub: str, id: str, *, owner: str = "") -> CorrelationDetail:
         """One rule.
 
         Raises:
             ArautoError: BAD_HUB_NAME, BAD_FIELD (the id), UNKNOWN_HUB, NOT_FOUND.
         """
+        part = await self._part(hub, id, owner)
+        try:
+            async with self._readers:
+                rule = await asyncio.to_thread(_load, part.settings.text)
+        except ArautoError:  # An earlier version took it.
+            return _detail(hub, part, [])
+        return _detail(hub, part, _warnings(rule, await self._states.of(hub)))
+
+    async def _part(self, hub: str, id: str, owner: str) -> Part[_Stored]:
         part = await self._parts.get(hub, id)
         if owner and part.settings.owner != owner:
             raise ArautoError(Code.NOT_FOUND, "you have no rule with that id", field="id")
-        return _info(hub, part)
+        return part
 
     async def list(self, hub: str, *, after: str = "", limit: int) -> CorrelationPage:
         """A hub's rules in order of id.
@@ -119,7 +129,7 @@ class Correlations:
         owner: str = "",
         if_version: str = ANY_VERSION,
         check: "Callable[[Rule], None]" = lambda rule: None,
-    ) -> CorrelationInfo:
+    ) -> CorrelationDetail:
         """Register or replace a rule; whoever does so is its owner from now on.
 
         Args:
@@ -135,7 +145,7 @@ class Correlations:
         check(rule)
         wanted = _Stored(text=text, enabled=enabled, rule_version=rule.version, owner=owner)
         async with self._changes.to(hub, f"{_KIND}.set", id, by=by):
-            await self._states.of(hub)
+            state = await self._states.of(hub)
             data = await self._store.get(_KIND, hub, id)
             current = decode(data, _Stored, hub) if data is not None else None
             self._states.check_version(current, if_version)
@@ -145,7 +155,7 @@ class Correlations:
                 await self._check_room(hub, owner)
             check(rule)
             await self._store.put(_KIND, hub, id, msgspec.json.encode(wanted))
-        return _info(hub, Part(id, wanted, version_of(wanted)))
+        return _detail(hub, Part(id, wanted, version_of(wanted)), _warnings(rule, state))
 
     async def delete(
         self, hub: str, id: str, *, by: str, owner: str = "", if_version: str = ANY_VERSION
@@ -157,7 +167,7 @@ class Correlations:
         """
         if owner:
             # Bound to what was seen, so that nobody's rule goes who has taken the id since.
-            if_version = (await self.get(hub, id, owner=owner)).version
+            if_version = (await self._part(hub, id, owner)).version
         await self._parts.delete(hub, id, by=by, if_version=if_version)
 
     async def _read_rule(self, text: str, id: str) -> "Rule":
@@ -189,6 +199,12 @@ def _load(text: str) -> "Rule":
     return load_rule(text)
 
 
+def _warnings(rule: "Rule", state: HubState) -> list[str]:
+    from arauto.correlation.unseen import unseen
+
+    return list(unseen(rule, state.stored))
+
+
 def _check_change(current: _Stored, wanted: _Stored) -> None:
     if wanted.owner and current.owner != wanted.owner:
         raise ArautoError(Code.CONFLICT, "a rule of somebody else has that id", field="id")
@@ -215,3 +231,7 @@ def _info(hub: str, part: Part[_Stored]) -> CorrelationInfo:
         rule_version=stored.rule_version,
         version=part.version,
     )
+
+
+def _detail(hub: str, part: Part[_Stored], warnings: list[str]) -> CorrelationDetail:
+    return CorrelationDetail(**msgspec.structs.asdict(_info(hub, part)), warnings=warnings)

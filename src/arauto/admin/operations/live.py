@@ -8,6 +8,7 @@ from arauto.admin.records import (
     LiveChannel,
     OccupancyInfo,
     PresenceInfo,
+    StoredInfo,
 )
 from arauto.codec import json_event_shapes as shapes
 from arauto.codec.checks import check_request
@@ -112,6 +113,16 @@ class Live:
         running = await self._running(hub)
         live = running.channels.get(channel) if running is not None else None
         return OccupancyInfo(channel=channel, count=live.member_count if live is not None else 0)
+
+    async def stored(self, hub: str, match: str) -> StoredInfo:
+        """What the rules store of the channels that a name, pattern or topic can cover.
+
+        Raises:
+            ArautoError: BAD_HUB_NAME, UNKNOWN_HUB, BAD_CHANNEL_NAME.
+        """
+        check_pattern(match)
+        state = await self._states.of(check_hub(hub))
+        return StoredInfo(match=match, store=sorted(state.stored(match)))
 
     async def history(self, hub: str, request: HistoryRequest) -> History:
         """A page of a channel's past, with nothing kept back.

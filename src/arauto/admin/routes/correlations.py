@@ -3,7 +3,7 @@
 from litestar import delete, get, put
 from litestar.params import JSONBody
 
-from arauto.admin.records import CorrelationBody, CorrelationInfo, CorrelationPage
+from arauto.admin.records import CorrelationBody, CorrelationDetail, CorrelationPage
 from arauto.admin.routes.common import (
     ANY_VERSION,
     PAGE_LEN,
@@ -52,11 +52,11 @@ async def list_correlations(
     "/v1/hubs/{hub:str}/correlations/{id:str}",
     operation_id="getCorrelation",
     summary="Get a correlation rule",
-    description="Its text, and whose it is.",
+    description="Its text, whose it is, and which messages it will not see (`warnings`).",
     tags=["correlations"],
     responses=errors(404),
 )
-async def get_correlation(ops: Ops, hub: HubName, id: PartId) -> CorrelationInfo:
+async def get_correlation(ops: Ops, hub: HubName, id: PartId) -> CorrelationDetail:
     return await ops.correlations.get(hub, id)
 
 
@@ -66,7 +66,8 @@ async def get_correlation(ops: Ops, hub: HubName, id: PartId) -> CorrelationInfo
     summary="Set a correlation rule",
     description="Replaces it whole, making it if need be; a client's rule becomes the administrator's. The "
     "id is the rule's name. A changed text needs a higher version of the rule. Running pipelines take it up "
-    "by themselves.",
+    "by themselves. `warnings` tell of messages that it will not see, since their channels do not store "
+    "them.",
     tags=["correlations"],
     responses=errors(404, 409, 413),
 )
@@ -77,7 +78,7 @@ async def set_correlation(
     id: PartId,
     data: JSONBody[CorrelationBody],
     if_version: IfVersion = ANY_VERSION,
-) -> CorrelationInfo:
+) -> CorrelationDetail:
     return await ops.correlations.set(
         hub, id, data.text, enabled=data.enabled, by=by, if_version=if_version
     )

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from litestar import Request, get, post
 from litestar.params import JSONBody, QueryParameter
 
-from arauto.admin.records import ChannelPage, History, OccupancyInfo, PresenceInfo
+from arauto.admin.records import ChannelPage, History, OccupancyInfo, PresenceInfo, StoredInfo
 from arauto.admin.routes.common import (
     PAGE_LEN,
     After,
@@ -28,6 +28,7 @@ __all__ = ["ROUTES"]
 _Match = Annotated[
     str, QueryParameter(description="Only channels that this pattern or topic covers.")
 ]
+_Covering = Annotated[str, QueryParameter(description="A channel, pattern or topic.")]
 _Place = Annotated[
     str,
     QueryParameter(
@@ -115,6 +116,18 @@ async def get_occupancy(ops: Ops, hub: HubName, channel: ChannelName) -> Occupan
 
 
 @get(
+    "/v1/hubs/{hub:str}/stored",
+    operation_id="getStored",
+    summary="What is stored of channels",
+    description="The `store` of all rules that channels under a pattern or topic can go by, open or not.",
+    tags=["channels"],
+    responses=errors(404),
+)
+async def get_stored(ops: Ops, hub: HubName, match: _Covering) -> StoredInfo:
+    return await ops.live.stored(hub, match)
+
+
+@get(
     "/v1/hubs/{hub:str}/history",
     operation_id="getHistory",
     summary="Read a channel's past",
@@ -154,4 +167,4 @@ def _serial(text: str, field: str) -> Serial | None:
     return serial_from_json(SerialShape(epoch, int(offset)), field)
 
 
-ROUTES = (publish, list_channels, get_presence, get_occupancy, get_history)
+ROUTES = (publish, list_channels, get_presence, get_occupancy, get_stored, get_history)

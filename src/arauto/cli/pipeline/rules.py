@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -23,7 +24,9 @@ from arauto.cli.pipeline.common import (
     say_if_hub_is_missing,
     starting_spark,
 )
+from arauto.cli.pipeline.rules_warnings import UNSTORED, listed, tell, warnings_of
 from arauto.config.addresses import admin_url, lake_dir
+from arauto.config.schema import Config
 from arauto.correlation.compiler import compile_rule
 from arauto.correlation.document import FILE_BYTES_MAX, examine_rules
 from arauto.correlation.rule import Rule
@@ -106,7 +109,8 @@ def try_(
     now = datetime.now(UTC)
     from_ms = parse_time(from_, now)
     to_ms = parse_time(to, now) if to else int(now.timestamp() * 1_000)
-    programs = [compile_rule(hub, rule) for rule in _load(file)]
+    rules = _load(file)
+    programs = [compile_rule(hub, rule) for rule in rules]
     settings = read_config(config, data_dir)
     console = errors()
     with (
@@ -120,6 +124,8 @@ def try_(
     for program in programs:
         count = counts.get(program.rule, 0)
         console.print(Text(f"{program.rule} would have fired {count:,} times"))
+    if not all(counts.get(rule.name) for rule in rules):
+        _tell_unseen(console, settings, hub, rules)
     if sum(counts.values()) > len(rows):
         console.print(f"the first {len(rows)} are shown", style="yellow")
 
@@ -133,6 +139,7 @@ def list_(
     """List the node's rules, and how they are doing in the pipeline over this machine's lake."""
     with _api(config) as api:
         records = [record for record in api.correlations() if hub in ("", record.hub)]
+        warnings = listed(api, [record for record in records if record.enabled])
     doing = _doing(config, records)
     rows = [
         {
@@ -142,10 +149,13 @@ def list_(
             "enabled": record.enabled,
             "owner": record.owner,
             **_doing_cells(doing.get((record.hub, record.id))),
+            **({"warnings": warnings.get((record.hub, record.id), [])} if as_json else {}),
         }
         for record in records
     ]
     _print(rows, as_json=as_json)
+    if not as_json:
+        tell(errors(), warnings)
 
 
 @app.command(cls=Command)
@@ -176,6 +186,7 @@ def push(
             records.append(record)
             state = "" if record.enabled else " (disabled)"
             output.print(Text(f"{record.hub}/{record.id} version {record.rule_version}{state}"))
+    tell(console, {(record.hub, record.id): record.warnings for record in records})
     if disabled:
         return
     if wait:
@@ -293,6 +304,15 @@ def _api(config: Path | None) -> NodeApi:
     if not settings.admin.token:
         raise ArautoError(Code.BAD_CONFIG, "admin.token is not set", field="admin.token")
     return NodeApi(admin_url(settings), settings.admin.token)
+
+
+def _tell_unseen(console: Console, settings: Config, hub: str, rules: list[Rule]) -> None:
+    """What may be why rules found nothing, if a node can be asked."""
+    try:
+        with NodeApi(admin_url(settings), settings.admin.token) as api:
+            tell(console, warnings_of(api, hub, rules))
+    except ArautoError:
+        console.print(UNSTORED, style="dim")
 
 
 def _tried(

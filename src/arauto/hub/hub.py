@@ -220,7 +220,7 @@ class Hub:
             raise _closed()
         self._admit(channel)
         # Rules may have changed while the store was asked.
-        channel.apply_rules(self.state.resolve_rules(name))
+        self._apply_rules(channel)
         return channel
 
     def _make(self, name: str) -> Channel:
@@ -239,6 +239,7 @@ class Hub:
         self.names.add(channel.name)
         for opened in self._watchers.values():
             opened.append(channel.name)
+        self.retained.take_rules(channel.name, channel.rules)
         channel.rematch()
         if channel.is_idle:
             self._idle[channel] = self.env.clock.monotonic_s()
@@ -440,13 +441,18 @@ class Hub:
         pace = Pace()
         for channel in list(self.channels.values()):
             if channel.is_open:
-                channel.apply_rules(state.resolve_rules(channel.name))
+                self._apply_rules(channel)
                 # Who may read it depends on the hub's settings too.
                 channel.rematch()
             await pace.after(1 + channel.member_count)
         for subscriber in list(self.sessions.values()):
             await pace.after(1 + subscriber.session.recheck())
         await self.retained.load_rest()
+
+    def _apply_rules(self, channel: Channel) -> None:
+        rules = self.state.resolve_rules(channel.name)
+        channel.apply_rules(rules)
+        self.retained.take_rules(channel.name, rules)
 
     @property
     def is_idle(self) -> bool:

@@ -21,7 +21,8 @@ from arauto.clock import Timer
 from arauto.errors import StorageError
 from arauto.hub.name_index import NameIndex
 from arauto.hub.share import Share, size_of
-from arauto.model import Message
+from arauto.model import Message, When
+from arauto.settings import Rules
 
 if TYPE_CHECKING:
     from arauto.hub.environment import Environment
@@ -162,6 +163,12 @@ class Retained:
             self._left_out.pop(channel, None)
         self._messages[channel] = message
         self._mark(channel)
+
+    def take_rules(self, channel: str, rules: Rules) -> None:
+        """An open channel has these rules. If they retain nothing, what it had goes: it is not the last message
+        for long. A channel that is not open keeps its own until it opens; who greets asks the rules."""
+        if rules.retain is When.NEVER:
+            self.remove(channel)
 
     def remove(self, channel: str) -> None:
         message = self._messages.pop(channel, None)

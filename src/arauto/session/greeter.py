@@ -8,7 +8,7 @@ message.
 from collections import deque
 from typing import TYPE_CHECKING
 
-from arauto.model import Message
+from arauto.model import Message, When
 from arauto.session.access import Deciding
 from arauto.session.cost import deciding_wait_s
 
@@ -91,6 +91,8 @@ class Greeter:
     def _is_for(self, message: Message) -> bool:
         session = self._session
         rules = session.hub.state.resolve_rules(message.channel)
-        return session.may_read(message.channel, rules) and not session.subscriber.is_excluded(
-            message
+        return (
+            rules.retain is not When.NEVER
+            and session.may_read(message.channel, rules)
+            and not session.subscriber.is_excluded(message)
         )

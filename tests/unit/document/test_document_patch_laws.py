@@ -25,6 +25,7 @@ def _try_apply(document: Document, batch: list[Operation], *, strict: bool) -> A
 def _assert_exact_size(document: Document) -> None:
     size = measure(document.value)
     assert (document.nodes, document.size_bytes) == (size.nodes, size.size_bytes)
+    assert document.held_bytes == size.held_bytes
 
 
 @given(cases)

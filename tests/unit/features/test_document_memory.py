@@ -1,7 +1,10 @@
 """Open documents are bounded in bytes, per hub and per node: opening and growing are refused."""
 
+import sys
 from dataclasses import replace
+from typing import Any
 
+import msgspec
 import pytest
 
 from arauto.codec.events import Operation
@@ -45,10 +48,12 @@ class Case:
 
     async def write(self, channel: DocumentChannel, path: str, size_bytes: int) -> int:
         """Set a member to a text of that length; return the error's code, 0 if it is done."""
+        return await self.change(channel, Operation(op="add", path=path, value="x" * size_bytes))
+
+    async def change(self, channel: DocumentChannel, *operations: Operation) -> int:
         outcome: list[ArautoError | None] = []
-        operation = Operation(op="add", path=path, value="x" * size_bytes)
         channel.change(
-            [operation], -1, NOBODY, lambda version, error, visited: outcome.append(error)
+            operations, -1, NOBODY, lambda version, error, visited: outcome.append(error)
         )
         await self.world.settle()
         [error] = outcome
@@ -57,6 +62,71 @@ class Case:
     @property
     def used_bytes(self) -> int:
         return self.hub().holdings.documents.used_bytes
+
+
+def memory_of(channel: DocumentChannel) -> int:
+    """What Python takes for the document, after it was encoded for a reader and each part was rounded up."""
+    value = channel._document.value
+    msgspec.msgpack.encode(value)
+    size_bytes, level = 0, [value]
+    while level:
+        size_bytes += sum(-(-sys.getsizeof(item) // 16) * 16 for item in level)
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                below.extend([*item, *item.values()])
+            elif isinstance(item, list):
+                below.extend(item)
+        level = below
+    return size_bytes
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(["a" * 20_000], id="letters"),
+        pytest.param(["\N{GRINNING FACE}" + "a" * 20_000], id="one-emoji-among-letters"),
+        pytest.param(["\N{SNOWMAN}" * 20_000], id="two-bytes-a-character"),
+        pytest.param(["é" + "a" * 20_000], id="latin-text"),
+        pytest.param(["ção"] * 500, id="short-words"),
+        pytest.param([b"a"] * 500, id="short-bytes"),
+        pytest.param({"\N{GRINNING FACE}" + "a" * 20_000: 0}, id="a-wide-name"),
+        pytest.param([{"a": number + 1_000} for number in range(500)], id="objects-of-one-member"),
+        pytest.param([dict.fromkeys("abcdef") for _ in range(500)], id="objects-of-six-members"),
+        pytest.param({str(number): 0 for number in range(2_731)}, id="a-large-object"),
+        pytest.param([[] for _ in range(500)], id="empty-arrays"),
+        pytest.param([[[0]] for _ in range(500)], id="arrays-in-arrays"),
+        pytest.param([2**62] * 500, id="large-numbers"),
+        pytest.param([0.5] * 500, id="fractions"),
+    ],
+)
+async def test_what_is_counted_for_a_document_is_what_it_takes_or_more(value: Any) -> None:
+    case = Case()
+    channel = await case.open("doc:1")
+    assert await case.change(channel, Operation(op="add", path="/a", value=value)) == 0
+    assert memory_of(channel) <= case.used_bytes <= 2.5 * memory_of(channel)
+
+
+async def test_an_object_that_lost_its_members_keeps_no_memory_for_them() -> None:
+    case = Case()
+    channel = await case.open("doc:1")
+    many = {str(number): 0 for number in range(3_000)}
+    assert await case.change(channel, Operation(op="add", path="/a", value=many)) == 0
+    for first in range(0, 2_990, 1_000):
+        names = [str(number) for number in range(first, min(first + 1_000, 2_990))]
+        removals = [Operation(op="remove", path=f"/a/{name}") for name in names]
+        assert await case.change(channel, *removals) == 0
+        assert memory_of(channel) <= case.used_bytes
+    assert channel._document.value == {"a": dict.fromkeys(list(many)[-10:], 0)}
+
+
+async def test_a_change_that_failed_half_way_leaves_no_memory_behind() -> None:
+    case = Case()
+    channel = await case.open("doc:1")
+    additions = [Operation(op="add", path=f"/{number}", value=0) for number in range(900)]
+    failing = Operation(op="test", path="/none", value=0)
+    assert await case.change(channel, *additions, failing) == Code.TEST_FAILED
+    assert memory_of(channel) <= max(case.used_bytes, 64)
 
 
 async def test_a_document_that_would_outgrow_the_hubs_bytes_stays_as_it_was() -> None:

@@ -43,9 +43,6 @@ CHANGE_TYPE = "application/vnd.arauto.document-change"
 _LOG_LEN_MAX = 1_000
 _LOG_BYTES_MAX = 1_048_576
 
-#: What each value of a document takes in memory beside its own bytes, about.
-_NODE_BYTES = 64
-
 #: Above this many stored bytes a document is rebuilt in a thread.
 _OPEN_BYTES_MAX = 4_096
 
@@ -171,7 +168,7 @@ class DocumentChannel(Channel):
         self._log_len = self._unsaved_len = len(changes)
         self._unsaved_bytes = logged_bytes
         self._snapshot_version = snapshot.version if snapshot is not None else 0
-        if not self._hold(self._document_bytes()):
+        if not self._hold(self._document.held_bytes):
             raise _no_room()
         await super().open()
 
@@ -278,7 +275,7 @@ class DocumentChannel(Channel):
             request.reply(document.version, error, visited_nodes)
             return visited_nodes
         visited_nodes = document.visited_nodes - before_nodes
-        before_bytes, size_bytes = self._held_bytes, self._document_bytes()
+        before_bytes, size_bytes = self._held_bytes, document.held_bytes
         # What shrinks gives its bytes back only once that is sure: they might not be there again.
         if size_bytes > before_bytes and not self._hold(size_bytes):
             document.revert(change.version)
@@ -310,10 +307,6 @@ class DocumentChannel(Channel):
         elapsed_ns = self.env.clock.fine_ns() - request.started_ns
         self.hub.counters.document_time.observe(elapsed_ns)
         return visited_nodes
-
-    def _document_bytes(self) -> int:
-        """What the document takes in memory, about."""
-        return self._document.size_bytes + _NODE_BYTES * self._document.nodes
 
     def _hold(self, size_bytes: int) -> bool:
         """Take so much of the hub's memory for documents instead of what is held; whether it is there."""
@@ -411,7 +404,7 @@ class DocumentChannel(Channel):
         self._document = DocumentState()
         self._document.import_state(data)
         self.env.encodings.drop(self)
-        if not self._hold(self._document_bytes()):
+        if not self._hold(self._document.held_bytes):
             raise _no_room()
 
 

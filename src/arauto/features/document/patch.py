@@ -30,15 +30,19 @@ from arauto.features.document.pointer import (
     parse_pointer,
 )
 from arauto.features.document.value import (
+    ELEMENT_BYTES,
     LIMITS,
     Limits,
+    Size,
     Value,
     check,
     check_key,
     clone,
     equal,
+    fit,
     key_bytes,
     measure,
+    member_bytes,
 )
 
 __all__ = ["Applied", "Document", "apply"]
@@ -55,19 +59,21 @@ _Found: TypeAlias = Value | Literal[_Missing.MISSING]
 class Document:
     """A value and its exact size. Only `apply` changes it; readers must not keep or change `value`."""
 
-    __slots__ = ("nodes", "size_bytes", "value", "visited_nodes")
+    __slots__ = ("held_bytes", "nodes", "size_bytes", "value", "visited_nodes")
 
     def __init__(self, value: Value) -> None:
         size = measure(value)
         self.value = value
         self.nodes = size.nodes
         self.size_bytes = size.size_bytes
+        self.held_bytes = size.held_bytes
         self.visited_nodes = 0
         """How many values all changes have visited, those that failed too. Only grows."""
 
-    def resize(self, nodes: int, size_bytes: int) -> None:
+    def resize(self, nodes: int, size_bytes: int, held_bytes: int) -> None:
         self.nodes = nodes
         self.size_bytes = size_bytes
+        self.held_bytes = held_bytes
 
 
 class Applied:
@@ -149,7 +155,7 @@ class _Batch:
         self._work_nodes = 0
         self._effective: list[Operation] = []
         self._undo: list[Callable[[], object]] = [
-            partial(document.resize, document.nodes, document.size_bytes)
+            partial(document.resize, document.nodes, document.size_bytes, document.held_bytes)
         ]
 
     def finish(self) -> Applied:
@@ -190,7 +196,7 @@ class _Batch:
         target = self._target(segments, insert=True)
         # Counted before it is copied: copying a large part into itself again and again ends here.
         self._release(target.old)
-        self._reserve(size.nodes, size.size_bytes, len(segments) + size.height)
+        self._reserve(size, len(segments) + size.height)
         self._visit(2 * size.nodes)
         self._put(target, clone(value))
         self._took_effect(operation, segments, source)
@@ -206,7 +212,7 @@ class _Batch:
             if len(segments) > len(source):
                 size = measure(value)
                 self._visit(size.nodes)
-                self._reserve(0, 0, len(segments) + size.height)
+                self._check_depth(len(segments) + size.height)
             self._detach(source, "source")
             target = self._target(segments, insert=True)
             self._release(target.old)
@@ -319,7 +325,7 @@ class _Batch:
             depth=len(segments),
         )
         self._visit(size.nodes)
-        self._reserve(size.nodes, size.size_bytes, 0)
+        self._reserve(size, 0)
         self._put(target, clone(operation.value))
         self._took_effect(operation, segments)
 
@@ -331,14 +337,16 @@ class _Batch:
         elif isinstance(parent, dict):
             assert isinstance(key, str)
             if old is _MISSING:
-                self._reserve(0, check_key(key, self._limits), 0)
-                self._undo.append(partial(parent.__delitem__, key))
+                size_bytes = check_key(key, self._limits)
+                self._reserve(Size(0, size_bytes, 0, size_bytes + member_bytes(key)), 0)
+                self._undo.append(partial(_delete, parent, key))
             else:
                 self._undo.append(partial(parent.__setitem__, key, old))
-            parent[key] = value
+            _set(parent, key, value)
         else:
             assert isinstance(key, int)
             if old is _MISSING:
+                self._document.held_bytes += ELEMENT_BYTES
                 self._undo.append(partial(parent.__delitem__, key))
                 parent.insert(key, value)
             else:
@@ -353,13 +361,16 @@ class _Batch:
         parent = self._find(segments[:-1])
         last = segments[-1]
         if isinstance(parent, dict):
-            del parent[last]
-            self._undo.append(partial(parent.__setitem__, last, value))
-            self._document.size_bytes -= key_bytes(last)
+            _delete(parent, last)
+            self._undo.append(partial(_set, parent, last, value))
+            size_bytes = key_bytes(last)
+            self._document.size_bytes -= size_bytes
+            self._document.held_bytes -= size_bytes + member_bytes(last)
         else:
             assert isinstance(parent, list)
             index = int(last)
             del parent[index]
+            self._document.held_bytes -= ELEMENT_BYTES
             self._undo.append(partial(parent.insert, index, value))
         return value
 
@@ -370,20 +381,22 @@ class _Batch:
         self._visit(size.nodes)
         self._document.nodes -= size.nodes
         self._document.size_bytes -= size.size_bytes
+        self._document.held_bytes -= size.held_bytes
 
-    def _reserve(self, nodes: int, size_bytes: int, depth: int) -> None:
+    def _reserve(self, size: Size, depth: int) -> None:
         document, limits = self._document, self._limits
-        document.nodes += nodes
-        document.size_bytes += size_bytes
-        if nodes and document.nodes > limits.nodes_max:
-            rule = f"a document has at most {limits.nodes_max} values"
-        elif size_bytes and document.size_bytes > limits.size_bytes_max:
-            rule = f"a document has at most {limits.size_bytes_max} bytes"
-        elif depth > limits.depth_max:
-            rule = f"a document is at most {limits.depth_max} levels deep"
-        else:
-            return
-        raise ArautoError(Code.DOCUMENT_TOO_LARGE, rule, field="path")
+        document.nodes += size.nodes
+        document.size_bytes += size.size_bytes
+        document.held_bytes += size.held_bytes
+        if size.nodes and document.nodes > limits.nodes_max:
+            raise _too_large(f"a document has at most {limits.nodes_max} values")
+        if document.size_bytes > limits.size_bytes_max:
+            raise _too_large(f"a document has at most {limits.size_bytes_max} bytes")
+        self._check_depth(depth)
+
+    def _check_depth(self, depth: int) -> None:
+        if depth > self._limits.depth_max:
+            raise _too_large(f"a document is at most {self._limits.depth_max} levels deep")
 
     def _visit(self, nodes: int) -> None:
         self._document.visited_nodes += nodes
@@ -441,6 +454,20 @@ def _skeleton(segments: list[str], start: int) -> Value:
         else:
             raise _bad("a new array starts at index 0", "path")
     return inner
+
+
+def _set(members: dict[str, Value], name: str, value: Value) -> None:
+    members[name] = value
+    fit(members)
+
+
+def _delete(members: dict[str, Value], name: str) -> None:
+    del members[name]
+    fit(members)
+
+
+def _too_large(rule: str) -> ArautoError:
+    return ArautoError(Code.DOCUMENT_TOO_LARGE, rule, field="path")
 
 
 def _bad(rule: str, field: str) -> ArautoError:

@@ -71,6 +71,11 @@ class DocumentState:
         return self._document.size_bytes
 
     @property
+    def held_bytes(self) -> int:
+        """An estimate of the memory the value takes, from above."""
+        return self._document.held_bytes
+
+    @property
     def visited_nodes(self) -> int:
         """How many values all changes have visited, those that failed too. Only grows."""
         return self._document.visited_nodes

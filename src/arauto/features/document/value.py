@@ -8,9 +8,14 @@ The *size* of a value counts its nodes (every value, containers included) and es
 above: what the value would take packed, with every length field at its widest. Members' names weigh
 like strings. Depth counts the arrays and objects around a value, itself included if it is one: a scalar
 at the root has depth 0, and the depth of a scalar is the number of segments of its pointer.
+
+What a value *holds* is the memory it takes, estimated from above too: texts by the width of their widest
+character, and once more as the UTF-8 that encoders leave beside them; containers with room to grow. It
+follows from the value alone, so that what was counted when it came is given back when it goes: see `fit`.
 """
 
 import math
+from sys import getsizeof
 from typing import Any, TypeAlias
 
 import msgspec
@@ -20,6 +25,7 @@ from arauto.limits import BATCH_LEN_MAX, VALUE_DEPTH_MAX
 
 __all__ = [
     "CEILING",
+    "ELEMENT_BYTES",
     "LIMITS",
     "Limits",
     "Size",
@@ -28,8 +34,10 @@ __all__ = [
     "check_key",
     "clone",
     "equal",
+    "fit",
     "key_bytes",
     "measure",
+    "member_bytes",
 ]
 
 Value: TypeAlias = bool | int | float | str | bytes | list["Value"] | dict[str, "Value"] | None
@@ -37,6 +45,21 @@ Value: TypeAlias = bool | int | float | str | bytes | list["Value"] | dict[str, 
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _LENGTH_BYTES = 5
 _NUMBER_BYTES = 9
+
+# Memory is what allocators give for what Python asks for, in CPython 3.11 and later: up to 23 bytes more.
+_ALLOCATOR_BYTES = 23
+#: An array, and the place of each element. Arrays shrink when they are less than half full.
+_ARRAY_BYTES = 96
+ELEMENT_BYTES = 16
+#: An object, and the place of each member. Objects do not shrink by themselves.
+_OBJECT_BYTES = 160
+_MEMBER_BYTES = 48
+#: What else a value takes beside its size: text in ASCII, other text without its characters, byte strings,
+#: numbers.
+_NARROW_TEXT_BYTES = 67
+_WIDE_TEXT_BYTES = 42
+_BINARY_BYTES = 51
+_WIDE_NUMBER_BYTES = 39
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -85,6 +108,8 @@ class Size(msgspec.Struct, frozen=True, gc=False):
     nodes: int
     size_bytes: int
     height: int
+    held_bytes: int
+    """Memory."""
 
 
 def check(value: Any, limits: Limits, *, nodes_room: int, bytes_room: int, depth: int = 0) -> Size:
@@ -101,7 +126,7 @@ def check(value: Any, limits: Limits, *, nodes_room: int, bytes_room: int, depth
         ArautoError: BAD_OPERATION if it is not a value, DOCUMENT_TOO_LARGE if it does not fit. The
             field is "value".
     """
-    nodes = size_bytes = height = 0
+    nodes = size_bytes = height = beside_bytes = 0
     level = [value]
     while level:
         nodes += len(level)
@@ -116,11 +141,14 @@ def check(value: Any, limits: Limits, *, nodes_room: int, bytes_room: int, depth
                     raise _too_large(f"a document has at most {limits.nodes_max} values")
                 if kind is dict:
                     size_bytes += sum(check_key(key, limits) for key in item)
+                    beside_bytes += _OBJECT_BYTES + sum(map(member_bytes, item))
                     below.extend(item.values())
                 else:
+                    beside_bytes += _ARRAY_BYTES + ELEMENT_BYTES * len(item)
                     below.extend(item)
             else:
                 size_bytes += _checked_scalar_bytes(item, limits)
+                beside_bytes += _beside_scalar_bytes(item)
         height += nested
         if depth + height > limits.depth_max:
             raise _too_large(f"a document is at most {limits.depth_max} levels deep")
@@ -129,7 +157,7 @@ def check(value: Any, limits: Limits, *, nodes_room: int, bytes_room: int, depth
         if size_bytes > bytes_room:
             raise _too_large(f"a document has at most {limits.size_bytes_max} bytes")
         level = below
-    return Size(nodes, size_bytes, height)
+    return Size(nodes, size_bytes, height, size_bytes + beside_bytes)
 
 
 def check_key(key: Any, limits: Limits) -> int:
@@ -145,7 +173,7 @@ def check_key(key: Any, limits: Limits) -> int:
 
 def measure(value: Value) -> Size:
     """Return the size of a value that is known to be one."""
-    nodes = size_bytes = height = 0
+    nodes = size_bytes = height = beside_bytes = 0
     level = [value]
     while level:
         nodes += len(level)
@@ -155,25 +183,48 @@ def measure(value: Value) -> Size:
             if isinstance(item, dict):
                 nested = True
                 size_bytes += _LENGTH_BYTES + sum(map(key_bytes, item))
+                beside_bytes += _OBJECT_BYTES + sum(map(member_bytes, item))
                 below.extend(item.values())
             elif isinstance(item, list):
                 nested = True
                 size_bytes += _LENGTH_BYTES
+                beside_bytes += _ARRAY_BYTES + ELEMENT_BYTES * len(item)
                 below.extend(item)
-            elif isinstance(item, str):
-                size_bytes += key_bytes(item)
-            elif isinstance(item, bytes):
-                size_bytes += _LENGTH_BYTES + len(item)
             else:
-                size_bytes += 1 if item is None or item is True or item is False else _NUMBER_BYTES
+                beside_bytes += _beside_scalar_bytes(item)
+                if isinstance(item, str):
+                    size_bytes += key_bytes(item)
+                elif isinstance(item, bytes):
+                    size_bytes += _LENGTH_BYTES + len(item)
+                else:
+                    is_number = item is not None and item is not True and item is not False
+                    size_bytes += _NUMBER_BYTES if is_number else 1
         height += nested
         level = below
-    return Size(nodes, size_bytes, height)
+    return Size(nodes, size_bytes, height, size_bytes + beside_bytes)
 
 
 def key_bytes(text: str) -> int:
     """What a member's name, or a string, weighs."""
     return _LENGTH_BYTES + (len(text) if text.isascii() else len(text.encode()))
+
+
+def member_bytes(name: str) -> int:
+    """What a member takes in memory beside what its name weighs, and without its value."""
+    if name.isascii():
+        return _MEMBER_BYTES + _NARROW_TEXT_BYTES
+    return _MEMBER_BYTES + _beside_wide_text_bytes(name)
+
+
+def fit(members: dict[str, Value]) -> None:
+    """See to it that an object that was changed takes no more memory than is counted for it.
+
+    Many members have to be gone or new before it is made anew, so each of them pays for a few.
+    """
+    if getsizeof(members) + _ALLOCATOR_BYTES > _OBJECT_BYTES + _MEMBER_BYTES * len(members):
+        fitting = dict(members)
+        members.clear()
+        members.update(fitting)
 
 
 def clone(value: Value) -> Value:
@@ -237,6 +288,19 @@ def _checked_scalar_bytes(item: Any, limits: Limits) -> int:
             raise _too_large(f"a byte string has at most {limits.text_bytes_max} bytes")
         return _LENGTH_BYTES + len(item)
     raise _bad("a value is null, a boolean, a number, a string, bytes, an array or an object")
+
+
+def _beside_scalar_bytes(item: bool | float | str | bytes | None) -> int:
+    if isinstance(item, str):
+        return _NARROW_TEXT_BYTES if item.isascii() else _beside_wide_text_bytes(item)
+    if isinstance(item, bytes):
+        return _BINARY_BYTES
+    return 0 if item is None or item is True or item is False else _WIDE_NUMBER_BYTES
+
+
+def _beside_wide_text_bytes(text: str) -> int:
+    # A copy is as wide, and nothing is kept beside it; that is faster than looking for the widest character.
+    return _WIDE_TEXT_BYTES + getsizeof(text + "\0")
 
 
 def _bad(rule: str) -> ArautoError:

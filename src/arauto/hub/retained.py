@@ -165,8 +165,8 @@ class Retained:
         self._mark(channel)
 
     def take_rules(self, channel: str, rules: Rules) -> None:
-        """An open channel has these rules. If they retain nothing, what it had goes: it is not the last message
-        for long. A channel that is not open keeps its own until it opens; who greets asks the rules."""
+        """An open channel has these rules. If they retain nothing, what it had goes: it is not the last for
+        long. A channel that is not open keeps its own until it opens; who greets asks the rules."""
         if rules.retain is When.NEVER:
             self.remove(channel)
 

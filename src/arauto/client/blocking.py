@@ -260,9 +260,13 @@ class Document:
         """Every new version of the document as the local copy reaches it."""
         return _Source(self._thread, _one_by_one(self._document.updates()))
 
-    def __enter__(self) -> Self:
-        self._thread.run(self._document.__aenter__())
+    def ready(self) -> Self:
+        """Wait until the local copy is there."""
+        self._thread.run(self._document.ready())
         return self
+
+    def __enter__(self) -> Self:
+        return self.ready()
 
     def __exit__(
         self,

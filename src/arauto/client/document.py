@@ -60,7 +60,8 @@ class Update(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Document:
-    """The live copy of one document. Made by `Client.document`; use it as a context manager."""
+    """The live copy of one document. Made by `Client.document`; use it as a context manager, or wait
+    until it is `ready`."""
 
     __slots__ = (
         "_ahead",
@@ -119,7 +120,8 @@ class Document:
         if_version: int | None = None,
         timeout_s: float | None = None,
     ) -> int:
-        """Apply all operations or none; return the new version, which the local copy then has.
+        """Apply all operations or none; return the new version, which the local copy then has if the
+        document is open.
 
         Args:
             operations: `{"op": "add", "path": "/cards/-", "value": …}` and the like; `from` (or `source`)
@@ -149,7 +151,14 @@ class Document:
             assert update is not None
             yield update
 
-    async def __aenter__(self) -> Self:
+    async def ready(self) -> Self:
+        """Wait until the local copy is there; from then on it follows the node's.
+
+        Raises:
+            ArautoError: the node's refusal; the document is given up then.
+        """
+        if self._is_open and not self.subscription.is_ended:
+            return self
         try:
             await self.subscription.ready()
             await self._fetch()
@@ -158,6 +167,9 @@ class Document:
             raise
         self._is_open = True
         return self
+
+    async def __aenter__(self) -> Self:
+        return await self.ready()
 
     async def __aexit__(
         self,
@@ -252,8 +264,9 @@ class Document:
         return self._catch_up()
 
     async def _reach(self, version: int) -> None:
-        """Wait until the local copy has that version; fetch it if it does not come by itself."""
-        if self._version >= version or self.subscription.is_ended:
+        """Wait until the local copy, if there is one, has that version; fetch it if it does not come by
+        itself."""
+        if not self._is_open or self._version >= version or self.subscription.is_ended:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append((version, future))

@@ -133,6 +133,29 @@ async def test_after_a_change_the_copy_has_it(
         assert document.value == {"cards": [], "a": {"b": 1}, "c": {"b": 1}}
 
 
+async def test_a_change_through_a_document_that_is_not_open_waits_for_no_copy(
+    make: Make, documents: Documents
+) -> None:
+    async with make() as client:
+        document = client.document("doc:a")
+        assert await document.change([add("/a", 1)]) == 4
+        assert documents.gets == 0
+        assert not document._waiters
+
+
+async def test_a_document_that_was_made_ready_follows_like_an_open_one(
+    make: Make, node: FakeNode, documents: Documents
+) -> None:
+    async with make() as client:
+        document = await client.document("doc:a").ready()
+        assert (document.value, document.version) == ({"cards": []}, 3)
+        await document.change([add("/a", 1)])
+        assert document.value == {"cards": [], "a": 1}
+        async with document:
+            assert documents.gets == 1
+        assert document.subscription.is_ended
+
+
 async def test_a_refused_change_changes_nothing(make: Make, documents: Documents) -> None:
     async with make() as client, client.document("doc:a") as document:
         with pytest.raises(ArautoError) as caught:

@@ -130,7 +130,12 @@ class LiveHistory(Recent):
             self._floor = gone.offset
             # The same as `size_of`, on the shortest way: what most have besides weighs the same.
             size_bytes = len(message.payload) - len(gone.payload)
-            if message.headers is not gone.headers:
+            if (
+                message.headers is not gone.headers
+                or message.id is not gone.id
+                or message.key is not gone.key
+                or message.exclude is not gone.exclude
+            ):
                 size_bytes = size_of(message) - size_of(gone)
             if not size_bytes:
                 return

@@ -6,16 +6,22 @@ up. What to do when nothing more is granted is the owner's policy. Neighbours: `
 that makes room by itself; `holdings.py`, all shares of a hub.
 """
 
+from sys import getsizeof
+
 from mypy_extensions import mypyc_attr
 
 from arauto.model import Message
 
 __all__ = ["Pool", "Share", "size_of"]
 
-#: What a message in memory takes beside its payload and headers: the record, and its short texts.
+#: What a message in memory takes beside its payload, keys and headers: the record, and its short texts.
 _MESSAGE_BYTES = 512
-#: What a header takes beside its name and value.
-_HEADER_BYTES = 128
+#: What headers take in all, and each beside its name and value.
+_HEADERS_BYTES = 160
+_HEADER_BYTES = 48
+#: What a text takes beside its characters if it is ASCII, and else beside those and their UTF-8.
+_TEXT_BYTES = 72
+_WIDE_TEXT_BYTES = 48
 #: A pool grants so much more than is used, and takes back what exceeds twice as much.
 _STEP_BYTES = 8_192
 _UNLIMITED = 1 << 62
@@ -25,11 +31,25 @@ _CLOSED = -1
 def size_of(message: Message) -> int:
     """What a message takes in memory, estimated from above."""
     size_bytes = len(message.payload) + _MESSAGE_BYTES
+    if message.id:
+        size_bytes += _size_of_text(message.id)
+    if message.key:
+        size_bytes += _size_of_text(message.key)
+    if message.exclude:
+        size_bytes += _size_of_text(message.exclude)
     headers = message.headers
     if headers is not None:
+        size_bytes += _HEADERS_BYTES
         for name, value in headers.items():
-            size_bytes += _HEADER_BYTES + len(name) + 4 * len(value)
+            size_bytes += _HEADER_BYTES + _TEXT_BYTES + len(name) + _size_of_text(value)
     return size_bytes
+
+
+def _size_of_text(text: str) -> int:
+    if text.isascii():
+        return _TEXT_BYTES + len(text)
+    # As wide as its widest character, as a copy is; and its UTF-8, which encoders leave beside it.
+    return _WIDE_TEXT_BYTES + getsizeof(text + "\0") + len(text.encode())
 
 
 class Pool:

@@ -1,6 +1,8 @@
 """Live history is bounded in bytes, per hub and per node: the oldest goes, and recovery owns up to it."""
 
+import sys
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,7 +14,7 @@ from arauto.hub.holdings import Pools
 from arauto.hub.hub import Hub
 from arauto.hub.recovery import Recovery
 from arauto.hub.share import Pool, Share, size_of
-from arauto.model import Serial
+from arauto.model import Message, Serial
 from arauto.settings import HubSettings, Quotas
 from tests.unit.hub.world import NoTasks, World, message
 
@@ -96,6 +98,58 @@ def test_where_the_node_is_full_the_hub_that_holds_the_most_gives() -> None:
 def test_headers_count() -> None:
     plain, headed = message(1), message(1, headers={"a": "x" * 1_000})
     assert size_of(headed) - size_of(plain) > 1_000
+
+
+def memory_of(message: Message) -> int:
+    """What Python takes for a message that has been encoded, each part rounded up."""
+    msgspec.json.encode(message)
+    headers = message.headers
+    parts: list[object] = [
+        message,
+        message.payload,
+        message.offset,
+        message.ts_ms,
+        message.expires_ms,
+    ]
+    parts += [
+        text for text in (message.id, message.key, message.exclude, message.content_type) if text
+    ]
+    if headers is not None:
+        parts += [headers, *headers, *headers.values()]
+    return sum(-(-sys.getsizeof(part) // 16) * 16 for part in parts)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param({"content_type": "x" * 127, "expires_ms": 2**40}, id="a-long-content-type"),
+        pytest.param({"id": "i" * 128, "key": "k" * 255}, id="long-keys"),
+        pytest.param({"id": "\N{GRINNING FACE}" * 32}, id="an-id-of-emoji"),
+        pytest.param({"key": "\N{GRINNING FACE}" + "k" * 251}, id="a-key-with-an-emoji"),
+        pytest.param({"key": "é" * 127}, id="a-latin-key"),
+        pytest.param({"exclude": "u:" + "\N{SNOWMAN}" * 85}, id="excluding-a-user"),
+        pytest.param({"headers": {f"h{number}": "1" for number in range(32)}}, id="tiny-headers"),
+        pytest.param(
+            {"headers": {"a": "\N{GRINNING FACE}" * 2_000}, "content_type": "x" * 127},
+            id="wide-header",
+        ),
+    ],
+)
+def test_a_message_is_counted_with_what_it_takes_or_more(fields: dict[str, Any]) -> None:
+    held = message(2**29, **fields)
+    assert memory_of(held) <= size_of(held) <= 2.5 * memory_of(held)
+
+
+def test_messages_with_keys_that_come_and_go_leave_nothing_counted() -> None:
+    world = small_world()
+    hub = world.hub()
+    channel = channel_of(hub, "a")
+    channel.apply_rules(msgspec.structs.replace(channel.rules, live_history_len=3))
+    for length in (0, 100, 7, 0, 50, 50, 3):
+        world.clock.advance(0.001)
+        world.publish(channel, b"x", key="é" * length, idempotency_key=f"{length}" * length)
+        assert hub.holdings.live_history.used_bytes == held_bytes(hub)
 
 
 async def test_what_closes_expires_or_is_lowered_gives_its_bytes_back() -> None:

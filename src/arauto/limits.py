@@ -22,6 +22,7 @@ __all__ = [
     "LOOSE_PATTERNS_LEN_MAX",
     "NAME_BYTES_MAX",
     "POSITIONS_LEN_MAX",
+    "PATTERN_FORMS_LEN_MAX",
     "RESTORE_KEY_BYTES_MAX",
     "TRIED_PATTERNS_LEN_MAX",
     "TTL_MS_MAX",
@@ -100,3 +101,7 @@ LOOSE_PATTERNS_LEN_MAX = 256
 #: Patterns of one hub with a `*` before their end that may have to be tried for one channel that opens, those
 #: above among them: what begins as its name does.
 TRIED_PATTERNS_LEN_MAX = 512
+
+#: Forms that the patterns of one hub with `#` may have, that is ways to place the `#` and, at the very end, a
+#: `*`: each is gone through for every channel that opens.
+PATTERN_FORMS_LEN_MAX = 512

@@ -10,6 +10,7 @@ segment between `:`. Hubs never appear inside these names: a hub is always a sep
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 
 from arauto.errors import ArautoError, Code
@@ -26,6 +27,7 @@ __all__ = [
     "check_kept",
     "check_pattern",
     "compile_pattern",
+    "fits",
     "is_pattern",
     "is_topic",
     "is_wide",
@@ -39,6 +41,7 @@ ALL_CHANNELS = "*"
 HUB_LEN_MAX = 64
 CHANNEL_BYTES_MAX = 255
 _STARS_MAX = 4
+_HASHES_MAX = 16
 
 _HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _CONTROL = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ufeff]")
@@ -97,6 +100,8 @@ def check_pattern(name: str) -> str:
         raise _bad(f"a pattern has at most {_STARS_MAX} stars")
     if any("#" in part and part != "#" for part in name.split(":")):
         raise _bad("# stands for one whole segment between colons")
+    if name.count("#") > _HASHES_MAX:
+        raise _bad(f"a pattern has at most {_HASHES_MAX} segments that are #")
     return name
 
 
@@ -184,9 +189,25 @@ def matches(pattern: str, name: str) -> bool:
         return True
     if pattern[:1] == "/" and not is_pattern(pattern):
         return name.startswith(pattern if pattern == "/" else pattern + "/")
-    if "#" not in pattern and pattern.endswith("*") and pattern.count("*") == 1:
-        return name.startswith(pattern[:-1])
-    return _compiled(pattern).match(name) is not None
+    if "#" in pattern:
+        return _compiled(pattern).match(name) is not None
+    pieces = pattern.split("*")
+    return len(pieces) > 1 and fits(pieces, name)
+
+
+def fits(pieces: Sequence[str], name: str) -> bool:
+    """Whether a name is these texts (two or more) with any run of characters between each and the next."""
+    first, *middle, last = pieces
+    if not (name.startswith(first) and name.endswith(last)):
+        return False
+    at, end = len(first), len(name) - len(last)
+    for piece in middle:
+        # The first place that fits leaves the most to the rest.
+        at = name.find(piece, at, end)
+        if at < 0:
+            return False
+        at += len(piece)
+    return at <= end
 
 
 def literal_prefix(pattern: str) -> str:

@@ -26,7 +26,11 @@ from arauto.hub.retained import Retained
 from arauto.hub.rules import HubState
 from arauto.hub.stored_keys import StoredKeys
 from arauto.hub.subscriber import Subscriber
-from arauto.limits import LOOSE_PATTERNS_LEN_MAX, TRIED_PATTERNS_LEN_MAX
+from arauto.limits import (
+    LOOSE_PATTERNS_LEN_MAX,
+    PATTERN_FORMS_LEN_MAX,
+    TRIED_PATTERNS_LEN_MAX,
+)
 from arauto.model import Serial
 from arauto.names import namespace_of
 from arauto.settings import Quotas
@@ -344,6 +348,12 @@ class Hub:
             )
         self.patterns.add(pattern, {subscriber: None})
 
+        if self.patterns.forms_len_with(pattern) > PATTERN_FORMS_LEN_MAX:
+            raise ArautoError(
+                Code.TOO_MANY_SUBSCRIPTIONS,
+                f"patterns of a hub have # in at most {PATTERN_FORMS_LEN_MAX} combinations of places",
+                field="channel",
+            )
     def drop_pattern(self, pattern: str, subscriber: Subscriber) -> None:
         """The session gives a pattern up, or has to. Where it covers very much, that takes a moment: see
         `leave`."""

@@ -1,21 +1,33 @@
 """Finds the patterns that cover a channel. Pure; a leaf without hub types.
 
-Patterns whose wildcards are `#` segments and at most one `*` at the very end live in a trie over `:`
-segments; topic paths in a dictionary looked up once per ancestor. The rest, globs, are found by what stands
-before their first wildcard and then tried one by one. So a look-up costs what the channel's name is long, not
-what others have subscribed to; only of globs that begin alike each is tried, and a hub bounds how many
-that can be for any name (`loose_len`, `tried_len`).
+Looked up are patterns whose one wildcard is a `*` at the very end, by what stands before it; topic paths,
+once per ancestor; and patterns of `#` segments, which may end with a `*` too, by their form, which is where
+the `#` stand. The rest, globs, are found by what stands before their first wildcard and then tried one by
+one. So a look-up costs what the channel's name is long, not what others have subscribed to; only forms, and
+of globs those that begin alike, are gone through, and a hub bounds how many that can be for any name
+(`forms_len`, `loose_len`, `tried_len`). What it took is counted in `effort`.
 """
 
-import re
-from collections.abc import Iterator
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from arauto.names import ancestors, compile_pattern, is_topic, literal_prefix
+from arauto.names import ancestors, compile_pattern, fits, is_topic, literal_prefix
 
-__all__ = ["Matcher", "is_loose", "is_tried"]
+__all__ = ["Matcher", "is_compiled", "is_loose", "is_tried", "trying_steps"]
 
 T = TypeVar("T")
+
+#: One step more for so many segments of a name that is made into what patterns of a form would have to be.
+_SEGMENTS_PER_STEP = 16
+#: One step more for so many prefixes of a name that are looked up.
+_PREFIXES_PER_STEP = 2
+#: What trying a pattern takes grows with its length times the name's: one step more for so much of that.
+_TRYING_SHIFT = 12
+#: How much more it takes if the pattern is compiled: in general, and in characters of its length.
+_COMPILED_FACTOR, _COMPILED_LEN = 4, 512
+
+_NONE: Final[Mapping[Any, Any]] = {}
 
 
 class _Prefixes(Generic[T]):
@@ -44,6 +56,11 @@ class _Prefixes(Generic[T]):
         if not self._lens[len(prefix)]:
             del self._lens[len(prefix)]
 
+    @property
+    def steps(self) -> int:
+        """What `of` takes for a long text."""
+        return len(self._lens) // _PREFIXES_PER_STEP
+
     def of(self, text: str) -> list[T]:
         """The values whose prefix the text starts with."""
         by_prefix = self._by_prefix
@@ -55,13 +72,13 @@ class _Prefixes(Generic[T]):
 
 
 class _Globs(Generic[T]):
-    """Globs by what stands before their first wildcard, compiled: what is tried again and again must not
-    depend on how many others there are."""
+    """Globs by what stands before their first wildcard, each with what tries it: what is done again and again
+    must not depend on how many others there are."""
 
     __slots__ = ("_alike", "_largest", "_sizes", "tried_len")
 
     def __init__(self) -> None:
-        self._alike: _Prefixes[dict[str, tuple[re.Pattern[str], T]]] = _Prefixes()
+        self._alike: _Prefixes[dict[str, tuple[Callable[[str], object], int, T]]] = _Prefixes()
         self._sizes: dict[int, dict[int, int]] = {}
         """By length of prefix: how many prefixes have so many globs."""
         self._largest: dict[int, int] = {}
@@ -83,7 +100,7 @@ class _Globs(Generic[T]):
             self._alike.set(prefix, alike)
         if pattern not in alike:
             self._resize(len(prefix), len(alike), len(alike) + 1)
-        alike[pattern] = compile_pattern(pattern), value
+        alike[pattern] = _tester(pattern), _weight(pattern), value
 
     def remove(self, pattern: str) -> None:
         prefix = literal_prefix(pattern)
@@ -97,11 +114,16 @@ class _Globs(Generic[T]):
         """What `tried_len` will be with one more glob of that prefix."""
         return self.tried_len + (self.count(prefix) >= self._largest.get(len(prefix), 0))
 
-    def of(self, channel: str) -> Iterator[tuple[str, T]]:
+    def of(self, channel: str, found: list[tuple[str, T]]) -> int:
+        """Add what covers the channel; the steps that took."""
+        size = len(channel)
+        steps = self._alike.steps
         for alike in self._alike.of(channel):
-            for pattern, (compiled, value) in alike.items():
-                if compiled.match(channel) is not None:
-                    yield pattern, value
+            for pattern, (covers, weight, value) in alike.items():
+                steps += 1 + (weight * size >> _TRYING_SHIFT)
+                if covers(channel):
+                    found.append((pattern, value))
+        return steps
 
     def _resize(self, length: int, before: int, after: int) -> None:
         sizes = self._sizes.setdefault(length, {})
@@ -120,31 +142,109 @@ class _Globs(Generic[T]):
             del self._sizes[length], self._largest[length]
 
 
-class _Node(Generic[T]):
-    __slots__ = ("children", "ends", "tails")
+class _Form(NamedTuple):
+    """What patterns have in common whose `#` stand in the same places."""
+
+    segments_len: int
+    holes: tuple[int, ...]
+    """The places of the `#`."""
+    tail_len: int
+    """Of patterns that end with a star: how much of the last segment stands before it; else -1."""
+
+
+def _form_of(pattern: str) -> _Form:
+    parts = pattern.split(":")
+    holes = tuple(index for index, part in enumerate(parts) if part == "#")
+    return _Form(len(parts), holes, len(parts[-1]) - 1 if pattern.endswith("*") else -1)
+
+
+class _Forms(Generic[T]):
+    """Patterns of `#`, and perhaps a star at the very end, by form. A name is made into what a pattern of the
+    form would have to be, and that is looked up: so a form costs a step, however many patterns have it."""
+
+    __slots__ = ("_by_len", "_starred")
 
     def __init__(self) -> None:
-        self.children: dict[str, _Node[T]] = {}
-        self.ends: tuple[str, T] | None = None
-        """The pattern that ends exactly here."""
-        self.tails: _Prefixes[tuple[str, T]] | None = None
-        """Patterns that end here with `<prefix>*`, by prefix."""
+        self._by_len: dict[int, dict[_Form, dict[str, T]]] = {}
+        """Those without a star, by their number of segments."""
+        self._starred: dict[_Form, dict[str, T]] = {}
 
-    @property
-    def is_bare(self) -> bool:
-        return not self.children and self.ends is None and self.tails is None
+    def __len__(self) -> int:
+        return len(self._starred) + sum(map(len, self._by_len.values()))
+
+    def __contains__(self, form: _Form) -> bool:
+        return form in self._alike(form)
+
+    def set(self, pattern: str, value: T) -> None:
+        form = _form_of(pattern)
+        if form.tail_len < 0:
+            self._by_len.setdefault(form.segments_len, {}).setdefault(form, {})[pattern] = value
+        else:
+            self._starred.setdefault(form, {})[pattern] = value
+
+    def remove(self, pattern: str) -> None:
+        form = _form_of(pattern)
+        forms = self._alike(form)
+        del forms[form][pattern]
+        if not forms[form]:
+            del forms[form]
+        if not forms and form.tail_len < 0:
+            del self._by_len[form.segments_len]
+
+    def of(self, name: str, found: list[tuple[str, T]]) -> int:
+        """Add what covers the name; the steps that took."""
+        parts = name.split(":")
+        cost = 1 + len(parts) // _SEGMENTS_PER_STEP
+        steps = 0
+        for form, alike in self._by_len.get(len(parts), _NONE).items():
+            steps += cost
+            key = parts.copy()
+            for hole in form.holes:
+                if not parts[hole]:
+                    break
+                key[hole] = "#"
+            else:
+                _find(alike, ":".join(key), found)
+        for form, alike in self._starred.items():
+            steps += 1
+            if form.segments_len > len(parts):
+                continue
+            steps += cost
+            head = parts[: form.segments_len - 1]
+            rest = ":".join(parts[form.segments_len - 1 :])
+            for hole in form.holes:
+                if not head[hole]:
+                    break
+                head[hole] = "#"
+            else:
+                # What stands before a star holds no colon, so it lies within the segment.
+                head.append(rest[: form.tail_len] + "*")
+                _find(alike, ":".join(head), found)
+        return steps
+
+    def _alike(self, form: _Form) -> dict[_Form, dict[str, T]]:
+        return self._starred if form.tail_len >= 0 else self._by_len.get(form.segments_len, {})
+
+
+def _find(alike: dict[str, T], pattern: str, found: list[tuple[str, T]]) -> None:
+    value = alike.get(pattern)
+    if value is not None:
+        found.append((pattern, value))
 
 
 class Matcher(Generic[T]):
     """A map from pattern to value, with look-up by channel."""
 
-    __slots__ = ("_globs", "_patterns", "_root", "_topics")
+    __slots__ = ("_forms", "_globs", "_patterns", "_prefixes", "_topics", "effort")
 
     def __init__(self) -> None:
         self._patterns: dict[str, T] = {}
-        self._root: _Node[T] = _Node()
         self._topics: dict[str, T] = {}
+        self._prefixes: _Prefixes[tuple[str, T]] = _Prefixes()
+        self._forms: _Forms[T] = _Forms()
         self._globs: _Globs[T] = _Globs()
+        self.effort = 0
+        """The steps that all looking up took so far, of about a quarter of a microsecond each."""
 
     def __len__(self) -> int:
         return len(self._patterns)
@@ -171,6 +271,16 @@ class Matcher(Generic[T]):
             return self._globs.tried_len
         return self._globs.tried_len_with(literal_prefix(pattern))
 
+    @property
+    def forms_len(self) -> int:
+        """No more forms than this are gone through for any one name."""
+        return len(self._forms)
+
+    def forms_len_with(self, pattern: str) -> int:
+        """What `forms_len` will be with one more pattern."""
+        is_new = "#" in pattern and not is_tried(pattern) and _form_of(pattern) not in self._forms
+        return len(self._forms) + is_new
+
     def get(self, pattern: str) -> T | None:
         return self._patterns.get(pattern)
 
@@ -181,8 +291,10 @@ class Matcher(Generic[T]):
             self._topics[pattern] = value
         elif _is_glob(pattern):
             self._globs.set(pattern, value)
+        elif "#" in pattern:
+            self._forms.set(pattern, value)
         else:
-            self._add_to_trie(pattern, value)
+            self._prefixes.set(pattern[:-1], (pattern, value))
 
     def remove(self, pattern: str) -> None:
         """Remove a pattern; unknown ones are ignored."""
@@ -192,8 +304,10 @@ class Matcher(Generic[T]):
             del self._topics[pattern]
         elif _is_glob(pattern):
             self._globs.remove(pattern)
+        elif "#" in pattern:
+            self._forms.remove(pattern)
         else:
-            self._prune(pattern.split(":"))
+            self._prefixes.remove(pattern[:-1])
 
     def match(self, channel: str) -> list[tuple[str, T]]:
         """Every (pattern, value) that covers the channel."""
@@ -205,64 +319,16 @@ class Matcher(Generic[T]):
             ]
         else:
             found = []
-        self._collect(self._root, channel, 0, found)
+        steps = 1
+        if len(self._prefixes):
+            steps += self._prefixes.steps
+            found.extend(self._prefixes.of(channel))
+        if len(self._forms):
+            steps += self._forms.of(channel, found)
         if len(self._globs):
-            found.extend(self._globs.of(channel))
+            steps += self._globs.of(channel, found)
+        self.effort += steps
         return found
-
-    def _add_to_trie(self, pattern: str, value: T) -> None:
-        node = self._root
-        parts = pattern.split(":")
-        for part in parts[:-1]:
-            node = node.children.setdefault(part, _Node())
-        last = parts[-1]
-        if not last.endswith("*"):
-            node.children.setdefault(last, _Node()).ends = (pattern, value)
-            return
-        if node.tails is None:
-            node.tails = _Prefixes()
-        node.tails.set(last[:-1], (pattern, value))
-
-    def _prune(self, parts: list[str]) -> None:
-        path = [self._root]
-        for part in parts[:-1]:
-            path.append(path[-1].children[part])
-        last = parts[-1]
-        if last.endswith("*"):
-            tails = path[-1].tails
-            assert tails is not None
-            tails.remove(last[:-1])
-            if not len(tails):  # compiled, an object is true whatever its length
-                path[-1].tails = None
-            keys = parts[:-1]
-        else:
-            path.append(path[-1].children[last])
-            path[-1].ends = None
-            keys = parts
-        for depth in range(len(keys), 0, -1):
-            if not path[depth].is_bare:
-                break
-            del path[depth - 1].children[keys[depth - 1]]
-
-    def _collect(
-        self, node: _Node[T], channel: str, start: int, found: list[tuple[str, T]]
-    ) -> None:
-        end = channel.find(":", start)
-        segment = channel[start:] if end == -1 else channel[start:end]
-        if node.tails is not None:
-            # A prefix before a star holds no colon, so it lies within the segment.
-            found.extend(node.tails.of(segment))
-        if not node.children:
-            return
-        for key in (segment, "#"):
-            child = node.children.get(key)
-            if child is None or (key == "#" and not segment):
-                continue
-            if end == -1:
-                if child.ends is not None:
-                    found.append(child.ends)
-            else:
-                self._collect(child, channel, end + 1, found)
 
 
 def _is_glob(pattern: str) -> bool:
@@ -271,10 +337,31 @@ def _is_glob(pattern: str) -> bool:
 
 
 def is_tried(pattern: str) -> bool:
-    """Whether a pattern is compiled, and has to be tried for every name that begins as it does."""
+    """Whether a pattern has to be tried for every name that begins as it does."""
     return not is_topic(pattern) and _is_glob(pattern)
 
 
 def is_loose(pattern: str) -> bool:
     """Whether a pattern has to be tried for every name, since nothing is known of how they start."""
     return is_tried(pattern) and not literal_prefix(pattern)
+
+
+def is_compiled(pattern: str) -> bool:
+    """Whether a pattern has to be compiled before it can be tried."""
+    return is_tried(pattern) and "#" in pattern
+
+
+def trying_steps(pattern: str, name_len: int) -> int:
+    """What trying a pattern for one name takes, as counted in `Matcher.effort`."""
+    return 1 + (_weight(pattern) * name_len >> _TRYING_SHIFT)
+
+
+def _tester(pattern: str) -> Callable[[str], object]:
+    if "#" in pattern:
+        return compile_pattern(pattern).match
+    return partial(fits, pattern.split("*"))
+
+
+def _weight(pattern: str) -> int:
+    size = len(pattern)
+    return _COMPILED_FACTOR * size + _COMPILED_LEN if "#" in pattern else size

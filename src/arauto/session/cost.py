@@ -16,7 +16,7 @@ from arauto.codec.events import (
     UnsubscribeRequest,
 )
 from arauto.errors import ArautoError, Code
-from arauto.hub.matcher import is_tried
+from arauto.hub.matcher import is_compiled
 from arauto.model import Grants
 from arauto.settings import Quotas
 
@@ -91,8 +91,8 @@ def covered_cost(count: int) -> int:
 
 
 def pattern_cost(pattern: str) -> int:
-    """For a pattern that has to be tried: compiling it takes up to some milliseconds."""
-    return 1 + len(pattern) // _CHARS_PER_TOKEN if is_tried(pattern) else 0
+    """For a pattern that has to be compiled, which takes up to some milliseconds."""
+    return 1 + len(pattern) // _CHARS_PER_TOKEN if is_compiled(pattern) else 0
 
 
 def document_cost(size_bytes: int) -> int:

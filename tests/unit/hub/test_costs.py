@@ -6,8 +6,10 @@ the rest."""
 
 import asyncio
 import sys
+import tracemalloc
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,6 +24,7 @@ from arauto.hub.directory import Directory
 from arauto.hub.environment import HubLimits
 from arauto.hub.fanout import Turn
 from arauto.hub.hub import Hub
+from arauto.hub.matcher import Matcher
 from arauto.hub.outbox import Outbox
 from arauto.hub.retained import Retained
 from arauto.model import Member, SlowPolicy, When
@@ -226,6 +229,50 @@ async def test_a_crowd_that_is_not_concerned_makes_nothing_dearer(
     few = count_steps(await crowd(SMALL))
     many = count_steps(await crowd(LARGE))
     assert many <= few * FACTOR, f"{few} steps with {SMALL}, {many} with {LARGE}"
+
+
+#: As long as names may be, and with `#` in any of the first nine places.
+LONG_FORMS = [":".join(head) + ":b" * 110 + ":z" for head in product("#b", repeat=9)][:-1]
+LONG_NAME = ":".join("b" * 120)
+
+
+def test_patterns_of_very_many_segments_are_found_in_a_few_steps_for_each_form_of_theirs() -> None:
+    """Seen: each branch was walked to its end, for most of a second when one request opened 20 channels."""
+    matcher: Matcher[int] = Matcher()
+    for n, pattern in enumerate(LONG_FORMS):
+        for tail in ("", "y", "yy"):
+            matcher.add(check_pattern(pattern + tail), n)
+    assert matcher.forms_len == len(LONG_FORMS)
+    assert count_steps(lambda: matcher.match(LONG_NAME)) < 150 * len(LONG_FORMS)
+    before = matcher.effort
+    assert len(matcher.match(LONG_NAME[:-1] + "z")) == len(LONG_FORMS)
+    assert matcher.effort - before >= 5 * len(LONG_FORMS), "and that is told"
+
+
+def test_patterns_of_very_many_segments_take_little_more_memory_than_their_names() -> None:
+    patterns = [f"{n:03}" + ":#" * 16 + ":x" * 100 for n in range(1_000)]
+    matcher: Matcher[None] = Matcher()
+    tracemalloc.start()
+    for pattern in patterns:
+        matcher.add(check_pattern(pattern), None)
+    size_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size_bytes < 1_000 * 1_000
+
+
+def test_what_trying_patterns_takes_is_told_by_their_length_and_that_of_the_name() -> None:
+    matcher: Matcher[int] = Matcher()
+    for n in range(100):
+        matcher.add(f"a*{n}x", n)
+    for name, steps in (("a" * 10, 100), ("a" * 250, 100), ("b", 0)):
+        before = matcher.effort
+        assert matcher.match(name) == []
+        assert steps <= matcher.effort - before <= steps + 2
+    matcher.add("a*" + "a" * 200 + "b*c", 0)
+    matcher.add("a*" + "a" * 200 + ":#*c", 0)
+    before = matcher.effort
+    matcher.match("a" * 250)
+    assert 150 <= matcher.effort - before < 250
 
 
 class CountedDict(dict[str, Any]):

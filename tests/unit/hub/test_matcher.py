@@ -143,6 +143,16 @@ def is_tried(pattern: str) -> bool:
     return "*" in pattern.removesuffix("*")
 
 
+def form(pattern: str) -> str | None:
+    """Where its `#` stand, with all else made alike; None for a pattern of another kind."""
+    if "#" not in pattern or is_tried(pattern):
+        return None
+    *head, last = ("#" if part == "#" else part.replace("a", "b") for part in pattern.split(":"))
+    if not last.endswith("*"):
+        last = "#" if last == "#" else ""
+    return ":".join(["#" if part == "#" else "" for part in head] + [last])
+
+
 class MatcherAgainstOracle(RuleBasedStateMachine):
     """A matcher and a plain dict, changed alike."""
 
@@ -185,13 +195,14 @@ class MatcherAgainstOracle(RuleBasedStateMachine):
         for prefix, count in alike.items():
             largest[len(prefix)] = max(count, largest.get(len(prefix), 0))
         assert self.matcher.tried_len == sum(largest.values())
+        assert self.matcher.forms_len == len(set(map(form, self.oracle)) - {None})
 
     @rule(pattern=patterns)
     def say_what_one_more_would_make(self, pattern: str) -> None:
         known = self.matcher.get(pattern)
-        foretold = self.matcher.tried_len_with(pattern)
+        foretold = self.matcher.tried_len_with(pattern), self.matcher.forms_len_with(pattern)
         self.matcher.add(pattern, 0)
-        assert self.matcher.tried_len == foretold
+        assert (self.matcher.tried_len, self.matcher.forms_len) == foretold
         self.matcher.remove(pattern)
         if known is not None:
             self.matcher.add(pattern, known)
@@ -201,7 +212,9 @@ class MatcherAgainstOracle(RuleBasedStateMachine):
             self.matcher.remove(pattern)
         assert len(self.matcher) == 0
         # Nothing is left behind for a tenant to fill memory with.
-        assert self.matcher._root.is_bare
+        assert not self.matcher._prefixes
+        assert not self.matcher._forms
+        assert not self.matcher._forms._by_len
         assert not self.matcher._globs
 
 

@@ -1,6 +1,7 @@
 """Patterns that cover very much: joined in slices, greeted no faster than read, left without a stall."""
 
 import asyncio
+from itertools import product
 
 import msgspec
 import pytest
@@ -17,7 +18,11 @@ from arauto.codec.events import (
 from arauto.errors import Code
 from arauto.hub.environment import HubLimits
 from arauto.hub.rules import HubState
-from arauto.limits import LOOSE_PATTERNS_LEN_MAX, TRIED_PATTERNS_LEN_MAX
+from arauto.limits import (
+    LOOSE_PATTERNS_LEN_MAX,
+    PATTERN_FORMS_LEN_MAX,
+    TRIED_PATTERNS_LEN_MAX,
+)
 from arauto.model import Identity, When
 from arauto.names import ALL_CHANNELS
 from arauto.session.greeter import Greeter
@@ -286,6 +291,36 @@ async def test_patterns_that_have_to_be_tried_for_one_name_are_bounded_per_hub()
     assert (shared.error, beside.error) == (None, None)
     [segments, tail] = (await clients[1].subscribe("a:#:b", "abc*", id=3)).results
     assert (segments.error, tail.error) == (None, None), "these are looked up, not tried"
+    await desk.close()
+
+
+async def test_combinations_of_places_in_which_patterns_have_hashes_are_bounded_per_hub() -> None:
+    desk = Desk()
+    clients = [await desk.connect() for _ in range(2)]
+    names = [":".join((*head, "#")) for head in product("#b", repeat=9)]
+    assert len(names) == PATTERN_FORMS_LEN_MAX
+    reply = await clients[0].subscribe(*names)
+    assert all(result.error is None for result in reply.results)
+    for result in (await clients[1].subscribe("a:#", "#:a*")).results:
+        assert result.error is not None
+        assert result.error.code == Code.TOO_MANY_SUBSCRIPTIONS
+    like_others = [name.replace("b", "c") for name in names[:-1]]
+    reply = await clients[1].subscribe(*like_others, "a*", "*:a", "/a", id=2)
+    assert all(result.error is None for result in reply.results)
+    await clients[0].drop()
+    await clients[1].drop()
+    again = await desk.connect()
+    assert (await again.subscribe("a:#")).results[0].error is None
+    await desk.close()
+
+
+async def test_a_pattern_has_a_few_hashes_only() -> None:
+    desk = Desk()
+    client = await desk.connect()
+    [taken, refused] = (await client.subscribe("a" + ":#" * 16, "b" + ":#" * 17)).results
+    assert taken.error is None
+    assert refused.error is not None
+    assert refused.error.code == Code.BAD_CHANNEL_NAME
     await desk.close()
 
 

@@ -67,6 +67,7 @@ class Restorer:
         "_lines",
         "_taking",
         "_told",
+        "_writing",
         "_written",
         "left_out",
         "ttl_s",
@@ -81,6 +82,8 @@ class Restorer:
         """Keys that are worth nothing though the store may still have a state under them; until when."""
         self._taking: dict[tuple[str, str], list[str]] = {}
         """Of keys being taken: the sessions that were ended meanwhile; "" = all of the hub."""
+        self._writing: dict[tuple[str, str], SessionState] = {}
+        """What the store is putting down."""
         self._written: dict[str, tuple[float, float]] = {}
         """How many bytes a hub has had written that are not forgiven, and when that was."""
         self._lines = TokenBucket(_LINES_PER_S, clock.monotonic_s())
@@ -135,12 +138,26 @@ class Restorer:
         for place, ended in self._taking.items():
             if place[0] == hub:
                 ended.append(session)
-        has_ended = False
+        waiting = self._waiting(hub, session)
+        for place in waiting:
+            self._due.pop(place, None)
+        # The store may not show yet what is on its way.
+        await asyncio.gather(*(self._kv.delete(*place) for place in waiting))
+        has_ended = bool(waiting)
         async for page in self._kv.scan(hub, _PREFIX, _STATES_MAX):
             names = [name for name, data in page if not session or _is_of(session, data)]
             await asyncio.gather(*(self._kv.delete(hub, name) for name in names))
             has_ended = has_ended or bool(names)
         return has_ended
+
+    def _waiting(self, hub: str, session: str) -> list[tuple[str, str]]:
+        """Where there will be a state that is saved and not yet in the store."""
+        states = [*self._due.items(), *self._writing.items()]
+        return [
+            place
+            for place, state in states
+            if place[0] == hub and state is not None and session in ("", state.session)
+        ]
 
     def _change(
         self, place: tuple[str, str], state: SessionState | None
@@ -156,7 +173,12 @@ class Restorer:
             await self._delete(place)
         else:
             self._dead.pop(place, None)
-            await self._put(place, msgspec.msgpack.encode(state))
+            self._writing[place] = state
+            try:
+                await self._put(place, msgspec.msgpack.encode(state))
+            finally:
+                if self._writing.get(place) is state:
+                    del self._writing[place]
         if self._dead:
             await self._delete_one_more()
 

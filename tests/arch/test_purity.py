@@ -17,6 +17,7 @@ PURE = (
     "features/document/state.py",
     "features/document/value.py",
     "hub/idempotency.py",
+    "hub/keeping.py",
     "hub/matcher.py",
     "hub/recovery.py",
     "hub/rules.py",

@@ -25,7 +25,7 @@ from arauto.cli.signals import run_until_asked, stop_signals
 from arauto.cli.watch import Watch, is_document
 from arauto.errors import ArautoError
 from arauto.model import Serial
-from arauto.names import check_pattern, is_pattern
+from arauto.names import check_pattern, is_pattern, is_wide
 from arauto.printable import printable
 
 __all__ = ["sub"]
@@ -47,7 +47,7 @@ _Since = Annotated[
     typer.Option(
         "--since",
         metavar="EPOCH:OFFSET",
-        help="Continue after this place: everything missed comes first.",
+        help="Continue one channel after this place: everything missed comes first.",
         show_default=False,
     ),
 ]
@@ -113,8 +113,13 @@ def sub(
         return
     if not ended:
         leave_ctrl_c()
-    if watch.last is not None and len(channels) == 1 and not quiet:
+    if watch.last is not None and not quiet and _can_continue(channels):
         say(f"to continue from here: --since {format_serial(watch.last)}")
+
+
+def _can_continue(channels: list[str]) -> bool:
+    """Whether one place says where to go on. Patterns and topics have a place in each of their channels."""
+    return len(channels) == 1 and not is_wide(channels[0]) and not is_document(channels[0])
 
 
 def _check(channels: list[str], history: int, since: str) -> Serial | None:
@@ -131,6 +136,10 @@ def _check(channels: list[str], history: int, since: str) -> Serial | None:
         raise typer.BadParameter("--since and --history need channels, not patterns or documents")
     if since and (history or len(channels) > 1):
         raise typer.BadParameter("--since goes with one channel and without --history")
+    if since and not _can_continue(channels):
+        raise typer.BadParameter(
+            "--since needs a channel, not a topic: what lies below has places of its own"
+        )
     try:
         return parse_serial(since) if since else None
     except ValueError as error:

@@ -124,10 +124,9 @@ class Watch:
         if self._presence and not (is_pattern(channel) or is_topic(channel)):
             # The list comes with the subscription; this refuses aloud where there is none.
             await self._client.presence(channel)
-        since = self._since
         subscription = self._client.subscribe(
             channel,
-            since={channel: since} if since is not None and is_topic(channel) else since,
+            since=self._since,
             overflow=Overflow.DROP_OLDEST,
             queue_len_max=_QUEUE_LEN_MAX,
             queue_bytes_max=_QUEUE_BYTES_MAX,

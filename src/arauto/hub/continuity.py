@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from arauto.errors import Code, StorageError
 from arauto.hub.epoch import NOT_KEPT
 from arauto.hub.inflight import Waiting
+from arauto.hub.keeping import Keeping
+from arauto.model import When
 
 if TYPE_CHECKING:
     from arauto.hub.channel import Channel
@@ -35,7 +37,7 @@ class Continuity:
     """The notes of one hub. Those of channels are held in memory, so that a channel that needs no
     storage can open without asking for it."""
 
-    __slots__ = ("_env", "_epochs", "_hub", "_is_whole", "_unsure", "settings_since_ms")
+    __slots__ = ("_env", "_epochs", "_hub", "_is_whole", "_unsure", "keeping")
 
     def __init__(self, hub: str, env: "Environment") -> None:
         self._hub = hub
@@ -46,7 +48,8 @@ class Continuity:
         """Channels whose note could not be written: the store may hold it, or an older one."""
         self._is_whole = True
         """Whether `_epochs` has all there are in the store."""
-        self.settings_since_ms = 0
+        self.keeping = Keeping({"": (When.NEVER, 0)}, 0)
+        """Since when the hub keeps what it keeps; `note_settings` finds out."""
 
     async def load(self) -> None:
         """Read the notes of earlier runs."""
@@ -125,8 +128,12 @@ class Continuity:
         else:
             channel.lift(barrier)
 
+    def stored_since(self, ms: int, pattern: str, state: "HubState") -> bool:
+        """Whether all channels that a pattern can cover were stored ever since then, as they are now."""
+        return state.stores_all(pattern) and self.keeping.since_ms(state.kinds_of(pattern)) < ms
+
     async def note_settings(self, state: "HubState", now_ms: int) -> None:
-        """These settings are about to be in force. Sets `settings_since_ms`.
+        """These settings are about to be in force. Sets `keeping`.
 
         Where no channel stores everything there is nothing to know later and nothing is written, so that
         a hub which somebody made up leaves no trace.
@@ -135,17 +142,17 @@ class Continuity:
             StorageError: nothing was noted; the settings must not be used yet.
         """
         kv = self._env.storage.kv
-        known = await self._settings_note()
-        fingerprint = state.keeping()
-        since, _, settings = known.partition(b" ")
-        if settings == fingerprint and since.isdigit():
-            self.settings_since_ms = int(since)
-            return
-        if state.may_store_all:
-            await kv.put(self._hub, _SETTINGS, b"%d %b" % (now_ms, fingerprint))
-        elif known:
+        note = await self._settings_note()
+        known, kept = Keeping.decode(note), state.keeping()
+        keeping = known.after(kept, now_ms) if known is not None else Keeping(kept, now_ms)
+        new_note = keeping.encode() if state.may_store_all else b""
+        if new_note == note:
+            pass
+        elif new_note:
+            await kv.put(self._hub, _SETTINGS, new_note)
+        else:
             await kv.delete(self._hub, _SETTINGS)
-        self.settings_since_ms = now_ms
+        self.keeping = keeping
 
     async def _settings_note(self) -> bytes:
         try:

@@ -310,11 +310,8 @@ class Hub:
     def knows_stored(self, place: Serial, pattern: str) -> bool:
         """Whether all that a pattern covers was stored ever since then, before this opening of the hub
         too."""
-        return (
-            self.continuity.settings_since_ms < place.offset < began_ms(self.epoch)
-            and place.epoch < self.epoch
-            and self.state.stores_all(pattern)
-        )
+        is_before = place.epoch < self.epoch and place.offset < began_ms(self.epoch)
+        return is_before and self.continuity.stored_since(place.offset, pattern, self.state)
 
     # --- patterns ----------------------------------------------------------------------------------
 

@@ -1,10 +1,8 @@
 """Which rules apply to a channel. Pure: a snapshot of a hub's settings in, a decision out."""
 
-import hashlib
 from collections.abc import Iterator
 
-import msgspec
-
+from arauto.hub.keeping import Kept
 from arauto.model import When
 from arauto.names import is_pattern, is_topic, is_wide, literal_prefix, matches, namespace_of
 from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Rules
@@ -12,7 +10,6 @@ from arauto.settings import ChannelSettings, HubSettings, NamespaceSettings, Rul
 __all__ = ["HubState"]
 
 _NAMESPACES_MAX = 1_000
-_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class HubState:
@@ -71,28 +68,29 @@ class HubState:
 
     def stores_all(self, pattern: str) -> bool:
         """Whether every channel that a pattern or topic can cover stores all its messages."""
-        return all(self.resolve_rules(name).store is When.ALL for name in self._kinds_of(pattern))
+        return all(self.resolve_rules(name).store is When.ALL for name in self.kinds_of(pattern))
 
     def stored(self, pattern: str) -> frozenset[When]:
         """Which messages are stored by the channels that a name, pattern or topic can cover."""
-        names = self._kinds_of(pattern) if is_wide(pattern) else (pattern,)
+        names = self.kinds_of(pattern) if is_wide(pattern) else (pattern,)
         return frozenset(self.resolve_rules(name).store for name in names)
 
-    def _kinds_of(self, pattern: str) -> Iterator[str]:
-        """A name for each of the rules that channels go by which a pattern or topic can cover."""
+    def kinds_of(self, pattern: str) -> Iterator[str]:
+        """A name for each of the rules that channels go by which a pattern or topic can cover. No channel can
+        be called as what stands for many."""
         yield from (name for name in self.channels if matches(pattern, name))
         # What any other channel it covers goes by: its namespace's rules, or those of a namespace not
         # named here.
         prefix = literal_prefix(pattern)
         namespace, colon, _ = prefix.partition(":")
         if is_topic(pattern):
-            yield pattern
+            yield "/*"
         elif colon:
-            yield f"{namespace}:"
+            yield f"{namespace}:*"
         else:
             yield ""
             yield from (
-                name for name in map("{}:".format, self.namespaces) if name.startswith(prefix)
+                name for name in map("{}:*".format, self.namespaces) if name.startswith(prefix)
             )
 
     @property
@@ -107,24 +105,14 @@ class HubState:
         """The longest that any channel remembers keys."""
         return max(r.idempotency_s for r in (self.builtin, *self.rules.values()))
 
-    def keeping(self) -> bytes:
-        """Equal where every channel there can be is stored alike, and hardly otherwise. Whatever else is set,
-        and settings that make no difference to that, do not count."""
-        others = _kept(self.rules.get(self.settings.default_rules, self.builtin))
-        namespaces = {
-            name: _kept(self._of_namespace(name, topic=False)) for name in self.namespaces
-        }
-        own = {name: _kept(self.resolve_rules(name)) for name in self.channels}
-        parts = (
-            others,
-            sorted((name, kept) for name, kept in namespaces.items() if kept != others),
-            sorted(
-                (name, kept)
-                for name, kept in own.items()
-                if kept != namespaces.get(namespace_of(name), others)
-            ),
-        )
-        return hashlib.sha256(_encode(parts)).hexdigest().encode()
+    def keeping(self) -> dict[str, Kept]:
+        """How channels are stored: all (""), but for those of a namespace ("n:*"), but for single ones."""
+        found = {"": _kept(self.rules.get(self.settings.default_rules, self.builtin))}
+        for name in self.namespaces:
+            found[f"{name}:*"] = _kept(self._of_namespace(name, topic=False))
+        for name in self.channels:
+            found[name] = _kept(self.resolve_rules(name))
+        return found
 
     def _of_namespace(self, namespace: str, topic: bool) -> Rules:
         bound = None if is_pattern(namespace) else self.namespaces.get(namespace)
@@ -148,7 +136,7 @@ class HubState:
         return rules
 
 
-def _kept(rules: Rules) -> tuple[When, float]:
+def _kept(rules: Rules) -> Kept:
     return rules.store, rules.store_s
 
 

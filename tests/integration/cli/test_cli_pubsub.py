@@ -181,6 +181,21 @@ async def test_the_place_sub_ends_with_is_where_the_next_one_continues(
     assert "a: 2 missed, all recovered" in second.err
 
 
+@pytest.mark.parametrize("channel", ["/a", "/a/b", "s:*", "doc:a"])
+async def test_no_place_is_told_that_could_not_be_continued_from(
+    node: RunningNode, run: Run, channel: str
+) -> None:
+    sub = await run("sub", channel, "-n", "1", "--url", node.url)
+    await sub.line("subscribed")
+    if channel != "doc:a":
+        published = {"s:*": "s:1"}.get(channel, "/a/b")
+        pub = await run("pub", published, "x", "--url", node.url)
+        assert await pub.ended() == 0, pub
+    assert await sub.ended() == 0
+    assert len(sub.out) == 1
+    assert [line for line in sub.err if "--since" in line] == []
+
+
 async def test_a_place_that_is_gone_is_not_passed_over_in_silence(
     node: RunningNode, run: Run
 ) -> None:

@@ -96,6 +96,7 @@ def test_a_misspelt_command_is_answered_with_the_nearest() -> None:
         (("sub", "a", "--hub", "not a hub"), "a hub name is 1-64"),
         (("sub", "a", "--since", "yesterday"), "must be EPOCH:OFFSET"),
         (("sub", "a*", "--since", "1:1"), "need channels, not patterns"),
+        (("sub", "/a", "--since", "1:1"), "needs a channel, not a topic"),
         (("sub", "a*", "--history", "1"), "need channels, not patterns"),
         (("sub", "doc:a", "--history", "1"), "need channels, not patterns"),
         (("sub", "a", "b", "--since", "1:1"), "goes with one channel"),

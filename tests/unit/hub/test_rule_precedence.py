@@ -1,9 +1,12 @@
 """Which rules a channel gets: its own, then its namespace's, then the hub's, then the built-in ones."""
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arauto.hub.keeping import Keeping
 from arauto.hub.rules import HubState
 from arauto.model import When
 from arauto.names import is_wide, matches, namespace_of
@@ -164,7 +167,10 @@ def _set(
     ],
 )
 def test_what_a_hub_keeps_is_the_same_whatever_else_is_set(other: HubState) -> None:
-    assert other.keeping() == _set().keeping()
+    for state, later in ((_set(), other), (other, _set())):
+        kept = Keeping(state.keeping(), 1).after(later.keeping(), 2)
+        assert kept.since_ms(later.kinds_of("*")) == 1
+        assert kept.encode() == Keeping(_set().keeping(), 1).encode()
 
 
 @pytest.mark.parametrize(
@@ -179,9 +185,10 @@ def test_what_a_hub_keeps_is_the_same_whatever_else_is_set(other: HubState) -> N
     ],
 )
 def test_what_a_hub_keeps_differs_where_a_channel_can_be_stored_otherwise(other: HubState) -> None:
-    assert other.keeping() != _set().keeping()
-    assert other.keeping() == other.keeping()
-    assert len({_set(namespaces={"n": "stored"}).keeping(), other.keeping(), _set().keeping()}) >= 2
+    for state, later in ((_set(), other), (other, _set())):
+        kept = Keeping(state.keeping(), 1).after(later.keeping(), 2)
+        assert kept.since_ms(later.kinds_of("*")) == 2
+        assert kept.after(later.keeping(), 3).encode() == kept.encode()
 
 
 async def test_a_change_that_stores_nothing_otherwise_is_none_for_who_comes_back() -> None:
@@ -197,9 +204,89 @@ async def test_a_change_that_stores_nothing_otherwise_is_none_for_who_comes_back
         namespaces={"n": NamespaceSettings(rules="stored")},
     )
     await hub.continuity.note_settings(changed, 2)
-    assert hub.continuity.settings_since_ms == 1
-    await hub.continuity.note_settings(world.state(rules={"stored": _STORED}), 3)
-    assert hub.continuity.settings_since_ms == 3
+    assert hub.continuity.keeping.since_ms(changed.kinds_of("*")) == 1
+    bare = world.state(rules={"stored": _STORED})
+    await hub.continuity.note_settings(bare, 3)
+    assert hub.continuity.keeping.since_ms(bare.kinds_of("*")) == 3
+
+
+def _since(pattern: str, *states: HubState) -> int:
+    """Since when all that a pattern covers is stored as it is, if these were in force at 0, 1, 2 …"""
+    keeping = Keeping(states[0].keeping(), 0)
+    for now_ms, state in enumerate(states[1:], start=1):
+        read_back = Keeping.decode(keeping.encode())
+        assert read_back is not None
+        keeping = read_back.after(state.keeping(), now_ms)
+    return keeping.since_ms(states[-1].kinds_of(pattern))
+
+
+def test_a_change_of_what_a_pattern_does_not_cover_is_none_for_who_comes_back_to_it() -> None:
+    never = {"never": Rules(), "brief": Rules(store=When.ALL, store_s=60)}
+    before = _set(rules=never, namespaces={"s": "stored", "u": "never"})
+    other = _set(rules=never, namespaces={"s": "stored", "u": "stored"})
+    assert [_since(p, before, other) for p in ("s:*", "s:#:x", "u:*", "u:1*", "v:*", "/t")] == [
+        0,
+        0,
+        1,
+        1,
+        0,
+        0,
+    ]
+    assert [_since(p, before, other, before) for p in ("s:*", "u:*", "*", "s*")] == [0, 2, 2, 0]
+    own = _set(rules=never, namespaces={"s": "stored"}, channels={"s:1": "brief"})
+    assert [_since(p, before, own) for p in ("s:*", "s:1*", "s:2*")] == [1, 1, 0]
+
+
+def test_a_namespace_that_is_no_longer_set_takes_its_past_to_what_holds_instead() -> None:
+    bound, bare = _set(namespaces={"n": "stored"}), _set(HubSettings(default_rules="stored"))
+    plain = _set()
+    assert _since("n:*", plain, bound, bare) == 2, "the others have only just begun to store"
+    both = _set(HubSettings(default_rules="stored"), namespaces={"n": "stored"})
+    never = _set(
+        HubSettings(default_rules="stored"), rules={"never": Rules()}, namespaces={"n": "never"}
+    )
+    assert _since("n:*", bare, never, both, bare) == 2, "messages were lost there until then"
+    assert _since("n:*", bare, never, bare) == 2
+    assert _since("n:*", bare, both, bare) == 0
+
+
+def test_rules_of_a_channel_with_a_short_name_are_not_taken_for_those_of_many() -> None:
+    state = _set(channels={"n:": "stored", "/t": "stored"})
+    assert [state.stores_all(pattern) for pattern in ("n:*", "n:#", "/t")] == [False] * 3
+    never = _set(rules={"never": Rules()}, namespaces={"n": "never"}, channels={"n:": "stored"})
+    assert never.keeping()["n:*"] != never.keeping()["n:"]
+
+
+@pytest.mark.parametrize("note", [b"", b"?", b"12 abc", b"{}", b'{"n:*":{}}', b"[]"])
+def test_a_note_that_cannot_be_read_says_nothing(note: bytes) -> None:
+    assert Keeping.decode(note) is None
+
+
+_names_of_parts = st.sampled_from(["n", "m"])
+_whens = st.sampled_from(["all", "never", "gone"])
+_states = st.builds(
+    lambda default, namespaces, channels: _set(
+        HubSettings(default_rules=default),
+        {"all": Rules(store=When.ALL), "never": Rules()},
+        namespaces,
+        channels,
+    ),
+    _whens,
+    st.dictionaries(_names_of_parts, _whens),
+    st.dictionaries(st.sampled_from(["n:a", "m:a", "x:a", "/t", "c"]), _whens),
+)
+
+
+@given(st.lists(_states, min_size=1, max_size=6), st.sampled_from(["*", "n:*", "m*", "/t", "x:*"]))
+def test_no_change_to_any_channel_that_a_pattern_covers_is_forgotten(
+    states: list[HubState], pattern: str
+) -> None:
+    channels = ["n:a", "n:b", "m:a", "m:b", "x:a", "x:b", "/t", "/t/u", "c", "d"]
+    changed = 0
+    for channel in filter(partial(matches, pattern), channels):
+        kept = [state.resolve_rules(channel).store for state in states]
+        changed = max([changed, *(i for i in range(1, len(kept)) if kept[i] != kept[i - 1])])
+    assert _since(pattern, *states) >= changed
 
 
 def storing(**by_namespace: When) -> HubState:

@@ -171,12 +171,12 @@ async def test_settings_that_need_keys_which_cannot_be_read_are_not_taken_yet() 
     journal = CountingJournal(clock)
     world = World(rules=lasting(ALL, 3), clock=clock, journal=journal)
     hub = await world.reopened()
-    before, noted = hub.state, hub.continuity.settings_since_ms
+    before, noted = hub.state, hub.continuity.keeping
     journal.fails = True
     clock.advance(1)
     with pytest.raises(StorageError):
         await hub.apply(world.state(builtin=lasting(NEVER, 300)))
-    assert (hub.state, hub.continuity.settings_since_ms) == (before, noted)
+    assert (hub.state, hub.continuity.keeping) == (before, noted)
 
 
 async def test_where_too_many_were_stored_to_each_channel_asks_within_the_window(

@@ -71,8 +71,9 @@ class Retained:
         self._is_closed = False
         self._messages: OrderedDict[str, Message] = OrderedDict()
         """The longest not looked at first."""
-        self._left_out: dict[str, None] = {}
-        """Channels of which the store has a message that found no room here when the hub opened."""
+        self._left_out: OrderedDict[str, int] = OrderedDict()
+        """Channels of which the store has a message that found no room here when the hub opened, and when
+        that expires; the longest not looked at first."""
         self._names = NameIndex()
         self._dirty: dict[str, None] = {}
         self._flushing = asyncio.Lock()
@@ -92,9 +93,9 @@ class Retained:
         async for channel, message in self._stored():
             if message is None:
                 self._counters.retained_failures += 1
-            elif not self._add(channel, message):
+            elif self._live(message) and not self._add(channel, message):
                 self._counters.retained_refused += 1
-                self._left_out[channel] = None
+                self._left_out[channel] = message.expires_ms
 
     async def load_rest(self) -> None:
         """There may be room now for what found none when the hub opened: the quota is another."""
@@ -130,7 +131,10 @@ class Retained:
             message = _decoder.decode(value or b"")
         except msgspec.MsgspecError:
             return None
-        return message if (message.hub, message.channel) == (self._hub, channel) else None
+        if (message.hub, message.channel) != (self._hub, channel):
+            return None
+        # Without copies of the names, which would be more than is counted.
+        return msgspec.structs.replace(message, hub=self._hub, channel=channel)
 
     def set_limit(self, channels_max: int) -> None:
         """Hold at most as many as the hub may have channels; 0 = as many as anybody may."""
@@ -217,7 +221,10 @@ class Retained:
             self._mark(channel)
 
     def _live(self, message: Message) -> bool:
-        return not message.expires_ms or message.expires_ms > self._env.clock.wall_ms()
+        return self._is_to_come(message.expires_ms)
+
+    def _is_to_come(self, expires_ms: int) -> bool:
+        return not expires_ms or expires_ms > self._env.clock.wall_ms()
 
     def _ttl_s(self, message: Message) -> float:
         if not message.expires_ms:
@@ -248,6 +255,12 @@ class Retained:
                 self._messages.move_to_end(channel)
             else:
                 self.remove(channel)
+        for _ in range(min(look_len, len(self._left_out))):
+            channel = next(iter(self._left_out))
+            if self._is_to_come(self._left_out[channel]):
+                self._left_out.move_to_end(channel)
+            else:
+                del self._left_out[channel]  # the store forgets it by itself
 
     def _mark(self, channel: str) -> None:
         self._dirty[channel] = None

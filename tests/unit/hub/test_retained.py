@@ -303,6 +303,47 @@ async def test_what_found_no_room_at_the_opening_is_there_once_there_is_room() -
     assert held(third) == ["a", "b", "c"]
 
 
+async def test_what_found_no_room_and_expires_takes_no_place_of_others() -> None:
+    world = World(tasks=NoTasks())
+    first = small_hub(world=world)
+    for name in ("a", "b", "c"):
+        first.set(msgspec.structs.replace(kib(1, name), expires_ms=world.clock.wall_ms() + 60_000))
+    first.set(kib(1, "d"))
+    await first.close()
+    second = Retained("shop", world.env, 2, Share(Pool(), 1_536))
+    await second.load()
+    assert held(second) == ["a"]
+    world.clock.advance(61)
+    second.set(kib(1, "e"))
+    assert (held(second), list(second._left_out)) == (["e"], ["d"])
+
+
+async def test_what_has_expired_when_the_hub_opens_is_not_waited_for() -> None:
+    world = World(tasks=NoTasks())
+    first = small_hub(world=world)
+    first.set(kib(1, "a"))
+    await first.close()
+    expired = msgspec.structs.replace(kib(1, "b"), expires_ms=world.clock.wall_ms() - 1)
+    await world.storage.kv.put("shop", "retained:b", msgspec.msgpack.encode(expired))
+    second = small_hub(world=world, hub_bytes=1_536)
+    await second.load()
+    assert (held(second), list(second._left_out)) == (["a"], [])
+
+
+async def test_messages_read_back_share_their_names_with_what_holds_them() -> None:
+    """A copy of both names for each message was more memory than is counted."""
+    world = World(tasks=NoTasks())
+    first = small_hub(world=world)
+    first.set(kib(1, "a:long:name"))
+    await first.close()
+    second = small_hub(world=world)
+    await second.load()
+    [(name, held_message)] = second._messages.items()
+    assert held_message == kib(1, "a:long:name")
+    assert held_message.channel is name
+    assert held_message.hub is second._hub
+
+
 def quota(world: World, retained_bytes_max: int) -> HubState:
     quotas = Quotas(retained_bytes_max=retained_bytes_max)
     return world.state(settings=HubSettings(quotas=quotas))

@@ -44,6 +44,7 @@ class Attachments:
         "_backoff",
         "_clock",
         "_entropy",
+        "_explained",
         "_holds_back",
         "_later",
         "_leaving",
@@ -67,6 +68,7 @@ class Attachments:
         new_id: Callable[[], int],
         wake: Callable[[], None],
         holds_back: Callable[[int], bool],
+        explained: Callable[[ErrorEvent], ErrorEvent],
     ) -> None:
         self._router = router
         self._clock = clock
@@ -76,6 +78,8 @@ class Attachments:
         self._wake = wake
         self._holds_back = holds_back
         """Whether a refusal with this number is for now only."""
+        self._explained = explained
+        """A refusal as its caller is told of it."""
         self._waiting: dict[Subscription, bool] = {}
         """To be asked for; True = in a request of its own."""
         self._asked: dict[int, list[Subscription]] = {}
@@ -223,6 +227,8 @@ class Attachments:
         if result.error is not None and self._holds_back(result.error.code):
             self.postpone(subscription)
             return
+        if result.error is not None:
+            result = msgspec.structs.replace(result, error=self._explained(result.error))
         if subscription.handle_result(result):
             if subscription.is_ended:
                 self._router.remove(subscription)

@@ -18,7 +18,7 @@ from arauto.client.options import Tuning
 from arauto.client.outgoing import Call, Outgoing
 from arauto.client.wire import Wire
 from arauto.clock import Clock
-from arauto.codec.events import Ack, PublishItem, Request
+from arauto.codec.events import Ack, ErrorEvent, PublishItem, Request
 from arauto.errors import ArautoError, Code
 from arauto.model import Serial
 
@@ -34,9 +34,18 @@ class Requests:
         wake: asks for a `flush` at the end of the loop turn.
         holds_back: whether a refusal with this number is for now only, so that the request waits for the
             next `flush` instead of failing.
+        explained: a refusal as its caller is told of it.
     """
 
-    __slots__ = ("_asks", "_clock", "_holds_back", "_outgoing", "_timeout_s", "_wake")
+    __slots__ = (
+        "_asks",
+        "_clock",
+        "_explained",
+        "_holds_back",
+        "_outgoing",
+        "_timeout_s",
+        "_wake",
+    )
 
     def __init__(
         self,
@@ -44,8 +53,10 @@ class Requests:
         clock: Clock,
         wake: Callable[[], None],
         holds_back: Callable[[int], bool],
+        explained: Callable[[ErrorEvent], ErrorEvent],
     ) -> None:
         self._holds_back = holds_back
+        self._explained = explained
         self._clock = clock
         self._timeout_s = tuning.request_timeout_s
         self._wake = wake
@@ -164,6 +175,8 @@ class Requests:
             if result.error is not None and self._holds_back(result.error.code):
                 self._outgoing.hold_back([call])
             elif call.future is not None and not call.future.done():
+                if result.error is not None:
+                    result = msgspec.structs.replace(result, error=self._explained(result.error))
                 call.future.set_result(result)
 
     def refuse(self, id: int, error: ArautoError) -> None:

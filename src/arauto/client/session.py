@@ -141,7 +141,7 @@ class Session:
             on_release=self.wake,
         )
         holds_back = self.renewal.holds_back
-        self.requests = Requests(tuning, clock, self.wake, holds_back)
+        self.requests = Requests(tuning, clock, self.wake, holds_back, self._explained)
         self.past = Past(self.requests, self.check_usable)
         self.router = Router()
         self.attachments = Attachments(
@@ -152,6 +152,7 @@ class Session:
             self.requests.new_id,
             self.wake,
             holds_back,
+            self._explained,
         )
         self._handlers = self._make_handlers()
 
@@ -396,7 +397,7 @@ class Session:
         if event.id:
             self.requests.answer(event)
             return
-        error = from_event(event.error) if event.error is not None else None
+        error = from_event(self._explained(event.error)) if event.error is not None else None
         for name in event.channels:
             self.attachments.forget_made(name)
             subscription = self.router.get(name)
@@ -408,11 +409,15 @@ class Session:
                 self.router.remove(subscription)
                 subscription.end(error)
 
+    def _explained(self, refusal: ErrorEvent) -> ErrorEvent:
+        # While it is about to be somebody again, refusals are for now only.
+        return refusal if self.renewal.is_holding else self.standing.explained(refusal)
+
     def _on_error(self, event: ErrorEvent) -> None:
         error = from_event(event)
         if event.id:
             if not self.attachments.handle_refusal(event.id, error):
-                self.requests.refuse(event.id, error)
+                self.requests.refuse(event.id, from_event(self._explained(event)))
             return
         if 4000 <= event.code < 6000 or not self.is_ready:
             self._last_word = error

@@ -4,6 +4,7 @@ from typing import Self
 
 import msgspec
 
+from arauto.codec.events import ErrorEvent
 from arauto.errors import ArautoError
 from arauto.model import Grants
 
@@ -33,6 +34,16 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
             node=self.node,
             message_bytes_max=self.message_bytes_max,
             error=error,
+        )
+
+    def explained(self, refusal: ErrorEvent) -> ErrorEvent:
+        """A refusal as it is told: that the session is nobody by now is why it may not do what it could."""
+        if self.error is None or not 2000 <= refusal.code < 3000:
+            return refusal
+        return msgspec.structs.replace(
+            refusal,
+            code=int(self.error.code),
+            message=f"{self.error.message}; {refusal.message}",
         )
 
     def __repr__(self) -> str:

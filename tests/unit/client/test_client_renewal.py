@@ -321,7 +321,8 @@ async def test_after_expiry_the_client_knows_that_it_is_nobody_and_why(
         peer.send(EXPIRED, UnsubscribeReply(channels=("c",), error=DENIED))
         with pytest.raises(RefusedError) as ended:
             await anext(subscription)
-        assert ended.value.code is Code.ANONYMOUS_DENIED
+        assert ended.value.code is Code.TOKEN_EXPIRED
+        assert ended.value.message == f"{EXPIRED.message}; {DENIED.message}"
         standing = client.standing
         assert (standing.user, standing.authenticated, standing.token) == ("", False, "")
         assert (client.user, client.grants, standing.session) == ("", Grants(), "s1")
@@ -332,6 +333,31 @@ async def test_after_expiry_the_client_knows_that_it_is_nobody_and_why(
         await states.reach(State.FAILED)
         assert client.error is not None
         assert client.error.code is Code.TOKEN_EXPIRED
+
+
+async def test_what_is_refused_to_who_is_nobody_by_now_says_why_it_is_nobody(
+    make: Make, node: FakeNode
+) -> None:
+    denied = SubscribeResult(channel="c", error=DENIED)
+    node.handlers[PublishRequest] = refuse_publishing
+    node.handlers[SubscribeRequest] = lambda peer, request: peer.send(
+        SubscribeReply(id=request.id, results=(denied,))
+    )
+    node.handlers[PresenceRequest] = lambda peer, request: peer.send(
+        msgspec.structs.replace(DENIED, id=request.id)
+    )
+    async with make(token="fixed") as client:
+        peer = await node.peer()
+        with pytest.raises(RefusedError) as before:
+            await client.publish("c", 1)
+        assert before.value.code is Code.PUBLISH_DENIED
+        peer.send(EXPIRED)
+        await eventually(lambda: client.standing.error is not None)
+        for asking in (client.publish("c", 1), client.presence("c"), client.subscribe("c").ready()):
+            with pytest.raises(RefusedError) as refused:
+                await asking
+            assert refused.value.code is Code.TOKEN_EXPIRED
+            assert refused.value.message.startswith(f"{EXPIRED.message}; ")
 
 
 async def test_neither_the_standing_nor_the_target_shows_a_token(
@@ -489,10 +515,11 @@ async def test_credentials_that_are_refused_for_good_release_what_waited(
         peer.send(EXPIRED, UnsubscribeReply(channels=("c",), error=DENIED))
         with pytest.raises(RefusedError) as ended:
             await anext(subscription)
-        assert ended.value.code is Code.ANONYMOUS_DENIED
+        assert ended.value.code is Code.AUTH_FAILED
         with pytest.raises(RefusedError) as refused:
             await client.publish("c", 1)
-        assert refused.value.code is Code.PUBLISH_DENIED
+        assert refused.value.code is Code.AUTH_FAILED
+        assert refused.value.message == "the password changed; no grant"
         assert client.standing.error is not None
         assert client.standing.error.code is Code.AUTH_FAILED
         assert authority.seen == ["password", "password"]

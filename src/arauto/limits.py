@@ -9,6 +9,7 @@ __all__ = [
     "CLOSE_REASON_BYTES_MAX",
     "CONTENT_TYPE_BYTES_MAX",
     "CREDENTIALS_BYTES_MAX",
+    "DOCUMENT_VALUES_MAX",
     "EPOCH_MAX",
     "FRAGMENTS_LEN_MAX",
     "HEADERS_BYTES_MAX",
@@ -21,8 +22,8 @@ __all__ = [
     "LAST_EVENT_ID_BYTES_MAX",
     "LOOSE_PATTERNS_LEN_MAX",
     "NAME_BYTES_MAX",
-    "POSITIONS_LEN_MAX",
     "PATTERN_FORMS_LEN_MAX",
+    "POSITIONS_LEN_MAX",
     "RESTORE_KEY_BYTES_MAX",
     "TRIED_PATTERNS_LEN_MAX",
     "TTL_MS_MAX",
@@ -78,6 +79,9 @@ TTL_MS_MAX = 3_155_760_000_000
 
 #: Fields of one request that this version does not know, all together; ignoring them costs in proportion.
 UNKNOWN_BYTES_MAX = 16_384
+
+#: Values in a document, and so in one value of a change.
+DOCUMENT_VALUES_MAX = 100_000
 
 #: Lists and maps inside each other in a document value.
 VALUE_DEPTH_MAX = 64

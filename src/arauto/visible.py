@@ -43,8 +43,8 @@ _JOINS_BEFORE = (
     "\u06c3-\u06cb\u06cd\u06cf\u06d2\u06d3\u06d5\u06ee\u06ef"
 )
 _MARKS = "[\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed]*"
-_BEFORE = re.compile(f"[{_JOINS_BOTH}]{_MARKS}\\Z")
-_AFTER = re.compile(f"{_MARKS}[{_JOINS_BOTH}{_JOINS_BEFORE}]")
+#: What stands before a ZWNJ that may stand there, and the ZWNJ.
+_JOINED = re.compile(f"([{_JOINS_BOTH}]{_MARKS}+)\u200c(?={_MARKS}+[{_JOINS_BOTH}{_JOINS_BEFORE}])")
 _VIRAMA = 9
 
 
@@ -53,22 +53,21 @@ def hidden_in(name: str) -> str:
     if name.isprintable() and " " not in name:
         found = None if name.isascii() else _NOT_DRAWN.search(name)
         return found[0] if found else ""
-    joined = {found.start() for found in _JOINERS.finditer(name) if _is_joiner(name, found.start())}
-    for at, char in enumerate(name):
-        if at in joined:
-            continue
-        if char == " " or not char.isprintable() or _NOT_DRAWN.match(char):
-            return char
-    return ""
+    rest = _JOINED.sub(r"\1", name)
+    joined = {at.start() for at in _JOINERS.finditer(rest) if _is_joiner(rest, at.start())}
+    rest = "".join(char for at, char in enumerate(rest) if at not in joined) if joined else rest
+    if rest.isprintable() and " " not in rest:
+        found = _NOT_DRAWN.search(rest)
+        return found[0] if found else ""
+    return next(
+        char for char in rest if char == " " or not char.isprintable() or _NOT_DRAWN.match(char)
+    )
 
 
 def _is_joiner(name: str, at: int) -> bool:
-    if at == 0 or at + 1 == len(name):
-        return False
-    if unicodedata.combining(name[at - 1]) == _VIRAMA:
-        return unicodedata.category(name[at + 1]) == "Lo"
+    """Whether one that is left changes what is drawn: behind a virama, and before a letter."""
     return (
-        name[at] == "\u200c"
-        and _BEFORE.search(name, 0, at) is not None
-        and _AFTER.match(name, at + 1) is not None
+        0 < at < len(name) - 1
+        and unicodedata.combining(name[at - 1]) == _VIRAMA
+        and unicodedata.category(name[at + 1]) == "Lo"
     )

@@ -7,7 +7,7 @@ bytes into requests and events into bytes (and the reverse, for the client); not
 `docs/protocol/` describes each record for someone writing a client in another language.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from enum import IntEnum
 from typing import Any
 
@@ -210,11 +210,12 @@ class DocumentGetRequest(_Record, frozen=True, kw_only=True, gc=False):
 
 
 class UnreadOperations(_Record, frozen=True, gc=False):
-    """Operations as they came, their values not built yet. `read` raises what a decoder does."""
+    """Operations as they came, their values not built yet. `read` builds them, step by step, and raises what
+    a decoder does, and DOCUMENT_TOO_LARGE."""
 
     size_bytes: int
     """What they take on the wire."""
-    read: Callable[[], tuple[Operation, ...]]
+    read: Callable[[], Generator[None, None, tuple[Operation, ...]]]
 
 
 class DocumentChangeRequest(_Record, frozen=True, kw_only=True, gc=False):
@@ -232,7 +233,15 @@ class DocumentChangeRequest(_Record, frozen=True, kw_only=True, gc=False):
 def operations_of(request: DocumentChangeRequest) -> tuple[Operation, ...]:
     """The operations of a change, read if they were not. Raises as a codec's `decode_request`."""
     operations = request.operations
-    return operations.read() if isinstance(operations, UnreadOperations) else operations
+    if not isinstance(operations, UnreadOperations):
+        return operations
+    steps = operations.read()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            read: tuple[Operation, ...] = end.value
+            return read
 
 
 class MarkReadRequest(_Record, frozen=True, kw_only=True, gc=False):

@@ -16,7 +16,6 @@ from arauto.codec.events import (
     HistoryRequest,
     MarkReadRequest,
     OccupancyRequest,
-    Operation,
     Ping,
     Pong,
     PresenceRequest,
@@ -31,11 +30,11 @@ from arauto.codec.events import (
     UnreadOperations,
     UnsubscribeRequest,
 )
+from arauto.codec.json_unread import read_operations
 from arauto.codec.json_values import (
     payload_from_json,
     positions_from_json,
     serial_from_json,
-    unread_operation_from_json,
 )
 from arauto.model import Direction
 
@@ -145,17 +144,10 @@ def _document_change(shape: shapes.DocumentChange) -> DocumentChangeRequest:
         if_version = shape.if_version
         if if_version < 0:
             raise bad_field("if_version", "must not be negative")
-
-    def read() -> tuple[Operation, ...]:
-        return tuple(
-            unread_operation_from_json(operation, f"operations[{index}]")
-            for index, operation in enumerate(shape.operations)
-        )
-
     return DocumentChangeRequest(
         id=shape.id,
         channel=shape.channel,
-        operations=UnreadOperations(size_bytes, read),
+        operations=UnreadOperations(size_bytes, lambda: read_operations(shape.operations)),
         if_version=if_version,
     )
 

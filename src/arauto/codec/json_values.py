@@ -17,11 +17,12 @@ from arauto.codec.checks import (
     check_operation_parts,
 )
 from arauto.codec.events import Operation
-from arauto.errors import ArautoError, Code
 from arauto.limits import JSON_DEPTH_MAX, VALUE_DEPTH_MAX
 from arauto.model import BINARY, JSON, TEXT, Serial
 
 __all__ = [
+    "BINARY_KEY",
+    "LITERAL_KEY",
     "Base64",
     "Data",
     "JsonValueWriter",
@@ -29,7 +30,11 @@ __all__ = [
     "RequestSerialShape",
     "SerialShape",
     "Text",
+    "binary_from_json",
+    "check_depth",
+    "check_parts",
     "operation_from_json",
+    "operation_of",
     "operation_to_json",
     "payload_from_json",
     "payload_to_json",
@@ -37,15 +42,14 @@ __all__ = [
     "positions_to_json",
     "serial_from_json",
     "serial_to_json",
-    "unread_operation_from_json",
     "value_from_json",
     "value_to_json",
 ]
 
 _EPOCH = re.compile(r"[0-9a-f]{16}\Z")
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
-_BINARY_KEY: Final = "$binary"
-_LITERAL_KEY: Final = "$literal"
+BINARY_KEY: Final = "$binary"
+LITERAL_KEY: Final = "$literal"
 #: The names of a map with a single member that stand for something else, as they are written.
 _ESCAPES: Final = [[b'"$binary":'], [b'"$literal":']]
 
@@ -192,43 +196,33 @@ _O = TypeVar("_O", bound=OperationShape)
 
 
 def operation_from_json(shape: OperationShape, field: str) -> Operation:
-    source = shape.source if shape.op in OPERATIONS_WITH_SOURCE else UNSET
-    value = shape.value if shape.op in OPERATIONS_WITH_VALUE else UNSET
+    check_parts(shape, field)
+    has_value = shape.op in OPERATIONS_WITH_VALUE
+    return operation_of(
+        shape, value_from_json(shape.value, f"{field}.value") if has_value else None
+    )
+
+
+def check_parts(shape: OperationShape, field: str) -> None:
+    """Refuse an operation that lacks what its kind needs; what it does not take is passed over.
+
+    Raises:
+        ArautoError: BAD_FIELD.
+    """
     check_operation_parts(
         shape.op,
-        has_value=value is not UNSET,
-        has_source=source is not UNSET,
+        has_value=shape.op in OPERATIONS_WITH_VALUE and shape.value is not UNSET,
+        has_source=shape.op in OPERATIONS_WITH_SOURCE and shape.source is not UNSET,
         field=field,
         source="from",
     )
-    return Operation(
-        op=shape.op,
-        path=shape.path,
-        source="" if isinstance(source, UnsetType) else source,
-        value=None if value is UNSET else value_from_json(value, f"{field}.value"),
-    )
 
 
-def unread_operation_from_json(shape: OperationShape, field: str) -> Operation:
-    """As `operation_from_json`, of a shape whose value has not been parsed.
-
-    Raises:
-        ArautoError: BAD_FIELD, and BAD_ENVELOPE if the value is no JSON after all.
-    """
-    if isinstance(shape.value, Raw):
-        try:
-            value = _decode_any(shape.value)
-        except msgspec.ValidationError:
-            raise bad_field(f"{field}.value", "must be a number this protocol can carry") from None
-        except RecursionError:
-            raise ArautoError(Code.BAD_ENVELOPE, "must not be nested so deep") from None
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            # The parser does not look into the strings of what it leaves raw.
-            raise ArautoError(
-                Code.BAD_ENVELOPE, "must be one JSON object and nothing else"
-            ) from None
-        shape = OperationShape(op=shape.op, path=shape.path, source=shape.source, value=value)
-    return operation_from_json(shape, field)
+def operation_of(shape: OperationShape, value: Any) -> Operation:
+    """Return an operation that has its parts, with the value that was read; None if it takes none."""
+    source = shape.source if shape.op in OPERATIONS_WITH_SOURCE else ""
+    assert isinstance(source, str)
+    return Operation(op=shape.op, path=shape.path, source=source, value=value)
 
 
 def operation_to_json(operation: Operation, shape_type: type[_O]) -> _O:
@@ -253,28 +247,28 @@ def value_from_json(value: Any, field: str, depth: int = 0) -> Any:
     """
     if isinstance(value, dict):
         if len(value) == 1:
-            if _BINARY_KEY in value:
-                return _binary_from_json(value[_BINARY_KEY], field)
-            if _LITERAL_KEY in value:
-                value = value[_LITERAL_KEY]
+            if BINARY_KEY in value:
+                return binary_from_json(value[BINARY_KEY], field)
+            if LITERAL_KEY in value:
+                value = value[LITERAL_KEY]
                 if not isinstance(value, dict):
                     raise bad_field(field, "must hold an object in $literal")
-        _check_depth(depth + 1, field)
+        check_depth(depth + 1, field)
         return {key: value_from_json(item, field, depth + 1) for key, item in value.items()}
     if isinstance(value, list):
-        _check_depth(depth + 1, field)
+        check_depth(depth + 1, field)
         return [value_from_json(item, field, depth + 1) for item in value]
     if isinstance(value, int) and not _INT_MIN <= value <= _INT_MAX:
         raise bad_field(field, "must hold whole numbers of at most 64 bits")
     return value
 
 
-def _check_depth(depth: int, field: str) -> None:
+def check_depth(depth: int, field: str) -> None:
     if depth > VALUE_DEPTH_MAX:
         raise bad_field(field, f"must be nested at most {VALUE_DEPTH_MAX} levels deep")
 
 
-def _binary_from_json(text: Any, field: str) -> bytes:
+def binary_from_json(text: Any, field: str) -> bytes:
     if isinstance(text, str):
         try:
             return b64decode(text, validate=True)
@@ -291,13 +285,13 @@ def value_to_json(value: Any) -> Any:
     """
     if isinstance(value, dict):
         plain = {key: value_to_json(item) for key, item in value.items()}
-        if len(plain) == 1 and (_BINARY_KEY in plain or _LITERAL_KEY in plain):
-            return {_LITERAL_KEY: plain}
+        if len(plain) == 1 and (BINARY_KEY in plain or LITERAL_KEY in plain):
+            return {LITERAL_KEY: plain}
         return plain
     if isinstance(value, list):
         return [value_to_json(item) for item in value]
     if isinstance(value, bytes):
-        return {_BINARY_KEY: b64encode(value).decode()}
+        return {BINARY_KEY: b64encode(value).decode()}
     if (
         value is None
         or isinstance(value, str | int)
@@ -324,5 +318,5 @@ class JsonValueWriter:
             return b"[%b]" % b",".join(items)
         data = b"{%b}" % b",".join(map(add, keys, items))
         if keys in _ESCAPES:
-            return b'{"%b":%b}' % (_LITERAL_KEY.encode(), data)
+            return b'{"%b":%b}' % (LITERAL_KEY.encode(), data)
         return data

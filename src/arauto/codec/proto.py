@@ -19,7 +19,12 @@ from arauto.codec.proto_events import EVENT_ENCODERS
 from arauto.codec.proto_fast import read_publish
 from arauto.codec.proto_publication import write_publication
 from arauto.codec.proto_requests import REQUEST_DECODERS
-from arauto.codec.proto_values import ProtoValueWriter, check_known, check_unknown_size
+from arauto.codec.proto_values import (
+    ProtoValueWriter,
+    bad_payload,
+    check_known,
+    check_unknown_size,
+)
 from arauto.codec.unknown import Unknown
 from arauto.codec.value_steps import value_steps
 from arauto.errors import ArautoError, Code
@@ -107,11 +112,6 @@ def _envelope(data: bytes) -> pb.Envelope:
         raise ArautoError(Code.BAD_ENVELOPE, "must be one protobuf Envelope") from None
 
 
-def _bad_payload() -> ArautoError:
-    rule = "must be the protobuf message that belongs to the event"
-    return ArautoError(Code.BAD_ENVELOPE, rule, field="payload")
-
-
 _PUBLISH: Final = int(EventType.PUBLISH)
 
 
@@ -141,7 +141,7 @@ class ProtoCodec:
         try:
             request = decode(payload, unknown)
         except DecodeError:
-            raise _bad_payload() from None
+            raise bad_payload() from None
         check_request(request)
         return request
 
@@ -172,7 +172,7 @@ class ProtoCodec:
         try:
             return decode(payload)
         except DecodeError:
-            raise _bad_payload() from None
+            raise bad_payload() from None
 
     def request_id(self, data: bytes) -> int:
         try:

@@ -6,7 +6,7 @@ an `Unknown`, requests and their items may have them; places and values may not,
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from arauto.codec import arauto_pb2 as pb
 from arauto.codec.checks import bad_field, check_count
@@ -19,7 +19,6 @@ from arauto.codec.events import (
     HistoryRequest,
     MarkReadRequest,
     OccupancyRequest,
-    Operation,
     Ping,
     Pong,
     PresenceRequest,
@@ -35,10 +34,19 @@ from arauto.codec.events import (
     UnsubscribeRequest,
 )
 from arauto.codec.numbers import EventType
+from arauto.codec.proto_outline import (
+    SMALL_BYTES,
+    OutlineDocumentChange,
+    check_batch,
+    check_publish,
+    check_restore,
+    check_subscribe,
+)
+from arauto.codec.proto_unread import read_operations, read_small
 from arauto.codec.proto_values import (
     check_known,
     check_top,
-    operation_from_proto,
+    places_from_proto,
     positions_from_proto,
     serial_from_proto,
 )
@@ -69,6 +77,7 @@ def _pong(payload: bytes, unknown: Unknown | None) -> Pong:
 
 
 def decode_publish(payload: bytes, unknown: Unknown | None) -> PublishRequest:
+    check_publish(payload)
     message = pb.PublishRequest.FromString(payload)
     check_top(message, payload, unknown)
     wire_items = message.messages
@@ -106,12 +115,10 @@ def _close(payload: bytes, unknown: Unknown | None) -> CloseRequest:
 
 
 def _restore(payload: bytes, unknown: Unknown | None) -> RestoreRequest:
+    check_restore(payload)
     message = pb.RestoreRequest.FromString(payload)
-    check_top(message, payload, unknown)
-    positions = {
-        channel: serial_from_proto(serial, "positions", strict=True)
-        for channel, serial in message.positions.items()
-    }
+    strict = check_top(message, payload, unknown)
+    positions = places_from_proto(message.positions, "positions", strict=strict)
     return RestoreRequest(id=message.id, key=message.key, positions=positions)
 
 
@@ -122,8 +129,9 @@ def _auth(payload: bytes, unknown: Unknown | None) -> AuthRequest:
 
 
 def _subscribe(payload: bytes, unknown: Unknown | None) -> SubscribeRequest:
+    check_subscribe(payload)
     message = pb.SubscribeRequest.FromString(payload)
-    check_top(message, payload, unknown)
+    strict = check_top(message, payload, unknown)
     check_count(len(message.items), "items")
     items = []
     for index, item in enumerate(message.items):
@@ -133,12 +141,13 @@ def _subscribe(payload: bytes, unknown: Unknown | None) -> SubscribeRequest:
         if item.HasField("since"):
             since = serial_from_proto(item.since, f"{field}.since", strict=True)
         if item.HasField("positions"):
-            positions = positions_from_proto(item.positions, f"{field}.positions", strict=True)
+            positions = positions_from_proto(item.positions, f"{field}.positions", strict=strict)
         items.append(SubscribeItem(channel=item.channel, since=since, positions=positions))
     return SubscribeRequest(id=message.id, items=tuple(items))
 
 
 def _unsubscribe(payload: bytes, unknown: Unknown | None) -> UnsubscribeRequest:
+    check_batch(payload, 2, "channels")
     message = pb.UnsubscribeRequest.FromString(payload)
     check_top(message, payload, unknown)
     check_count(len(message.channels), "channels")
@@ -205,27 +214,29 @@ def _document_get(payload: bytes, unknown: Unknown | None) -> DocumentGetRequest
 
 
 def _document_change(payload: bytes, unknown: Unknown | None) -> DocumentChangeRequest:
-    message = pb.DocumentChangeRequest.FromString(payload)
+    # The values of a large one are its largest part: they stay bytes until its sender's right was found.
+    is_large = len(payload) > SMALL_BYTES
+    check_batch(payload, 3, "operations")
+    message: Any = (OutlineDocumentChange if is_large else pb.DocumentChangeRequest).FromString(
+        payload
+    )
     check_top(message, payload, unknown)
     check_count(len(message.operations), "operations")
     for index, operation in enumerate(message.operations):
         check_known(operation, f"operations[{index}]", unknown)
-
-    def read() -> tuple[Operation, ...]:
-        return tuple(
-            operation_from_proto(operation, f"operations[{index}]", strict=True)
-            for index, operation in enumerate(message.operations)
-        )
-
     return DocumentChangeRequest(
         id=message.id,
         channel=message.channel,
-        operations=UnreadOperations(len(payload), read),
+        operations=UnreadOperations(
+            len(payload),
+            lambda: (read_operations if is_large else read_small)(message.operations),
+        ),
         if_version=message.if_version if message.HasField("if_version") else -1,
     )
 
 
 def _mark_read(payload: bytes, unknown: Unknown | None) -> MarkReadRequest:
+    check_batch(payload, 3, "notifications")
     message = pb.MarkReadRequest.FromString(payload)
     check_top(message, payload, unknown)
     check_count(len(message.notifications), "notifications")

@@ -1,5 +1,6 @@
 """Document values and the other shared parts of the protobuf flavour, both ways. Pure."""
 
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Final
 
@@ -16,17 +17,24 @@ from arauto.codec.unknown import (
     check_unknown_bytes,
     essential,
 )
+from arauto.errors import ArautoError, Code
 from arauto.limits import UNKNOWN_BYTES_MAX, VALUE_DEPTH_MAX
 from arauto.model import Serial
 
 __all__ = [
     "ProtoValueWriter",
+    "bad_payload",
+    "check_depth",
     "check_known",
+    "check_parts",
     "check_top",
     "check_unknown_size",
+    "container_of",
     "field_bytes",
     "operation_from_proto",
     "operation_to_proto",
+    "places_from_proto",
+    "plain_from_proto",
     "positions_from_proto",
     "positions_to_proto",
     "serial_from_proto",
@@ -72,20 +80,20 @@ def check_known(message: ProtoMessage, field: str, unknown: Unknown | None = Non
     unknown.note(len(found), field)
 
 
-def check_top(message: ProtoMessage, payload: bytes, unknown: Unknown | None) -> None:
+def check_top(message: ProtoMessage, payload: bytes, unknown: Unknown | None) -> bool:
     """As `check_known`, for the whole of a request: before anything is made of what is not known, there must
-    be little of it.
+    be little of it. Whether there can be any in its parts.
 
     Raises:
         ArautoError: BAD_FIELD.
     """
-    if len(payload) > UNKNOWN_BYTES_MAX:
-        check_unknown_size(message, "payload")
+    has_unknown = len(payload) <= UNKNOWN_BYTES_MAX or check_unknown_size(message, "payload")
     check_known(message, "payload", unknown)
+    return has_unknown
 
 
-def check_unknown_size(message: ProtoMessage, field: str) -> None:
-    """Refuse a message that is unknown for too large a part, at all levels together.
+def check_unknown_size(message: ProtoMessage, field: str) -> bool:
+    """Refuse a message that is unknown for too large a part, at all levels together. Whether any of it is.
 
     Raises:
         ArautoError: BAD_FIELD.
@@ -93,7 +101,14 @@ def check_unknown_size(message: ProtoMessage, field: str) -> None:
     known = type(message)()
     known.CopyFrom(message)
     known.DiscardUnknownFields()
-    check_unknown_bytes(message.ByteSize() - known.ByteSize(), field)
+    unknown_bytes = message.ByteSize() - known.ByteSize()
+    check_unknown_bytes(unknown_bytes, field)
+    return unknown_bytes > 0
+
+
+def bad_payload() -> ArautoError:
+    rule = "must be the protobuf message that belongs to the event"
+    return ArautoError(Code.BAD_ENVELOPE, rule, field="payload")
 
 
 def serial_from_proto(serial: pb.Serial, field: str, *, strict: bool) -> Serial:
@@ -111,10 +126,18 @@ def serial_to_proto(serial: Serial, out: pb.Serial) -> None:
 def positions_from_proto(positions: pb.Positions, field: str, *, strict: bool) -> dict[str, Serial]:
     if strict:
         check_known(positions, field)
-    return {
-        channel: serial_from_proto(serial, field, strict=strict)
-        for channel, serial in positions.channels.items()
-    }
+    return places_from_proto(positions.channels, field, strict=strict)
+
+
+def places_from_proto(
+    places: Mapping[str, pb.Serial], field: str, *, strict: bool
+) -> dict[str, Serial]:
+    if strict:
+        return {
+            channel: serial_from_proto(serial, field, strict=True)
+            for channel, serial in places.items()
+        }
+    return {channel: Serial(serial.epoch, serial.offset) for channel, serial in places.items()}
 
 
 def positions_to_proto(positions: dict[str, Serial], out: pb.Positions) -> None:
@@ -125,16 +148,26 @@ def positions_to_proto(positions: dict[str, Serial], out: pb.Positions) -> None:
 
 def operation_from_proto(operation: pb.Operation, field: str, *, strict: bool) -> Operation:
     """Return an operation; whether it has fields of its own that are not known is the caller's to check."""
-    op = _OP_NAMES.get(operation.op, "")
     has_value = operation.HasField("value")
-    has_source = operation.HasField("source")
-    check_operation_parts(
-        op, has_value=has_value, has_source=has_source, field=field, source="source"
-    )
+    op = check_parts(operation, field, has_value=has_value)
     value = (
         value_from_proto(operation.value, f"{field}.value", strict=strict) if has_value else None
     )
     return Operation(op=op, path=operation.path, source=operation.source, value=value)
+
+
+def check_parts(operation: Any, field: str, *, has_value: bool) -> str:
+    """Return an operation's kind, if it has what belongs to that and nothing else.
+
+    Raises:
+        ArautoError: BAD_FIELD.
+    """
+    op = _OP_NAMES.get(operation.op, "")
+    has_source = operation.HasField("source")
+    check_operation_parts(
+        op, has_value=has_value, has_source=has_source, field=field, source="source"
+    )
+    return op
 
 
 def operation_to_proto(operation: Operation, out: pb.Operation) -> None:
@@ -162,7 +195,16 @@ def value_from_proto(value: pb.Value, field: str, *, strict: bool, depth: int = 
         check_known(value, field)
     kind = value.WhichOneof("kind")
     if kind in ("list", "map"):
-        return _container_from_proto(value, field, strict=strict, depth=depth + 1)
+        check_depth(depth + 1, field)
+        items = [
+            value_from_proto(item, field, strict=strict, depth=depth + 1) for item in value.items
+        ]
+        return container_of(kind, items, list(value.keys), field)
+    return plain_from_proto(value, kind, field)
+
+
+def plain_from_proto(value: Any, kind: str | None, field: str) -> Any:
+    """The same for a value that is no container."""
     if value.items or value.keys:
         raise bad_field(field, "must have items and keys only in lists and maps")
     if kind == "null":
@@ -175,12 +217,14 @@ def value_from_proto(value: pb.Value, field: str, *, strict: bool, depth: int = 
     return plain
 
 
-def _container_from_proto(value: pb.Value, field: str, *, strict: bool, depth: int) -> Any:
+def check_depth(depth: int, field: str) -> None:
     if depth > VALUE_DEPTH_MAX:
         raise bad_field(field, f"must be nested at most {VALUE_DEPTH_MAX} levels deep")
-    items = [value_from_proto(item, field, strict=strict, depth=depth) for item in value.items]
-    keys = list(value.keys)
-    if value.WhichOneof("kind") == "list":
+
+
+def container_of(kind: str, items: list[Any], keys: list[str], field: str) -> Any:
+    """A list, or a map, whose items were read."""
+    if kind == "list":
         if keys:
             raise bad_field(field, "must have keys only in maps")
         return items

@@ -19,11 +19,15 @@ from arauto.features.document.channel import DocumentChannel
 from arauto.hub.channel import Channel
 from arauto.session.access import check_readable, open_readable, open_writable, readable, writable
 from arauto.session.cost import bytes_cost, charge, document_cost, visits_cost
+from arauto.tasks import in_turns
 
 if TYPE_CHECKING:
     from arauto.session.session import Session
 
 __all__ = ["handle_document_change", "handle_document_get"]
+
+#: Operations that take no more are read at once.
+_AT_ONCE_BYTES = 8_192
 
 
 def handle_document_get(
@@ -69,13 +73,27 @@ def handle_document_change(
     channel = writable(session, request.channel)
     if channel is not None:
         _document(channel)
-    if isinstance(request.operations, UnreadOperations):
-        charge(session, document_cost(request.operations.size_bytes))
+    unread = request.operations
+    if isinstance(unread, UnreadOperations):
+        charge(session, document_cost(unread.size_bytes))
+        if unread.size_bytes > _AT_ONCE_BYTES:
+            return _read_and_change(session, request, unread)
     operations = operations_of(request)
     if channel is None:
         return _change_later(session, request, operations)
     _change(session, channel, request, operations)
     return None
+
+
+async def _read_and_change(
+    session: "Session", request: DocumentChangeRequest, unread: UnreadOperations
+) -> None:
+    """Large ones are read one after another, in the whole node, each step by step."""
+    async with session.env.reading:
+        if session.has_ended():
+            return
+        operations = await in_turns(unread.read())
+    await _change_later(session, request, operations)
 
 
 async def _change_later(

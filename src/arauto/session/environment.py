@@ -1,5 +1,6 @@
 """What all sessions of a node share: the injected world, the node's limits and its helpers."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -58,6 +59,8 @@ class SessionEnvironment:
     refusals: Refusals
     """Of requests that name no hub that is open; see `refusals_of`."""
     line: Line = field(default_factory=Line)
+    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a large request is read, step by step: one at a time."""
     callers: Callers = field(default_factory=Callers)
     """Who comes without a session, and how often."""
     trace_publish: "Callable[[str, str, dict[str, str] | None], dict[str, str] | None] | None" = (

@@ -1,5 +1,6 @@
 """Nobody makes the node work for what they may not do: rights come before the work, counted in steps."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -64,6 +65,28 @@ async def test_a_change_of_what_is_no_document_costs_the_same_whatever_its_value
     await desk.settle()
     assert client.take(ErrorEvent).code == Code.WRONG_CHANNEL_TYPE
     assert large <= small * 1.5
+
+
+@flavours
+async def test_a_large_change_is_read_in_turns_one_after_the_other(
+    make_desk: MakeDesk, codec: Codec
+) -> None:
+    """A frame of a megabyte had everybody wait until all of its values were built."""
+    desk = make_desk(rules=OPEN, settings=HubSettings(default_public=True, quotas=FREE))
+    one, two = [await desk.connect() for _ in range(2)]
+    for client, channel in ((one, "doc:1"), (two, "doc:2")):
+        data = codec.encode_request(change(channel, 3_000))
+        client.session.handle(codec.decode_request(data))
+    assert one.session.held_back() is not None
+    turns = 0
+    while one.session.held_back() is not None:
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 10
+    assert two.session.held_back() is not None
+    await desk.settle()
+    assert one.take(DocumentChangeReply).version == 1
+    assert two.take(DocumentChangeReply).version == 1
 
 
 async def test_a_batch_counts_once_however_much_of_it_is_refused_and_each_item_has_its_answer(

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from arauto.errors import ArautoError, Code
-from arauto.limits import BATCH_LEN_MAX, VALUE_DEPTH_MAX
+from arauto.limits import BATCH_LEN_MAX, DOCUMENT_VALUES_MAX, VALUE_DEPTH_MAX
 
 __all__ = [
     "CEILING",
@@ -71,7 +71,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     depth_max: int = VALUE_DEPTH_MAX
     """Arrays and objects inside one another."""
-    nodes_max: int = 100_000
+    nodes_max: int = DOCUMENT_VALUES_MAX
     """Values in the whole document."""
     text_bytes_max: int = 1_048_576
     """One string, byte string or member name."""

@@ -10,9 +10,10 @@ nothing more is heard, and the connection ends.
 """
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import httptools
 from uvicorn.config import Config
@@ -22,6 +23,18 @@ from uvicorn.server import ServerState
 from arauto.errors import Code
 
 __all__ = ["Admission", "GuardedHttp", "HttpLimits", "Upgrade", "UpgradeHandler", "response"]
+
+#: Headers of which one value is looked at.
+_SINGLE = frozenset(
+    {
+        b"authorization",
+        b"host",
+        b"last-event-id",
+        b"origin",
+        b"sec-websocket-key",
+        b"sec-websocket-version",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,10 +240,7 @@ class GuardedHttp(HttpToolsProtocol):
             # Those before it are answered; then the connection ends.
             self._hear_no_more(self._unanswered())
             raise httptools.HttpParserError("too many requests at once")
-        if sum(name == b"host" for name, _ in self.headers) > 1:
-            # Which one counts is not for us to guess: whoever stands before us may guess otherwise.
-            self._refuse(400, Code.PROTOCOL_VIOLATION, "a request names one host")
-            raise httptools.HttpParserError("more than one host")
+        self._check_said_once()
         for name, value in self.headers:
             if name == b"content-length" and not self._fits(value):
                 self._refuse(413, Code.REQUEST_TOO_LARGE, "the request's body is too large")
@@ -241,6 +251,28 @@ class GuardedHttp(HttpToolsProtocol):
         if self.cycle is not None and (not self._owed or self._owed[-1] is not self.cycle):
             self._owed.append(self.cycle)
             self._is_whole = False
+
+    def _check_said_once(self) -> None:
+        """What counts of two things is not for us to guess: whoever stands before us may guess otherwise."""
+        seen = set()
+        for name, _ in self.headers:
+            if name in seen:
+                self._violated(f"a request has at most one {name.decode()}")
+            if name in _SINGLE:
+                seen.add(name)
+        if self.url.startswith((b"/", b"*")) or b"://" not in self.url:
+            return
+        # The whole address, as proxies are asked; RFC 9112 has it come before Host, with which it agrees.
+        authority = re.split(b"[/?#]", self.url.partition(b"://")[2], maxsplit=1)[0]
+        host = next((value for name, value in self.headers if name == b"host"), None)
+        if host is None:
+            self.headers.append((b"host", authority))
+        elif host.lower() != authority.lower():
+            self._violated("the request's address and its Host name different hosts")
+
+    def _violated(self, rule: str) -> NoReturn:
+        self._refuse(400, Code.PROTOCOL_VIOLATION, rule)
+        raise httptools.HttpParserError(rule)
 
     def on_body(self, body: bytes) -> None:
         self._other_bytes = 0
@@ -267,14 +299,12 @@ class GuardedHttp(HttpToolsProtocol):
     def _check_upgrade(self) -> None:
         """Before the application could see the request and act on what will be refused."""
         if not self._should_upgrade():
-            self._refuse(
-                400, Code.PROTOCOL_VIOLATION, "only an upgrade to websocket is possible here"
-            )
-            raise httptools.HttpParserError("unknown upgrade")
+            self._violated("only an upgrade to websocket is possible here")
+        if self.parser.get_method() != b"GET" or self.parser.get_http_version() != "1.1":
+            self._violated("an upgrade to websocket is a GET over HTTP/1.1")
         for name, value in self.headers:
             if name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0")):
-                self._refuse(400, Code.PROTOCOL_VIOLATION, "an upgrade has no body")
-                raise httptools.HttpParserError("upgrade with a body")
+                self._violated("an upgrade has no body")
 
     def handle_websocket_upgrade(self) -> None:
         unanswered = self._unanswered()

@@ -14,7 +14,6 @@ from arauto.gateways.query import is_strict, last, read_query
         (b"strict=1", True),
         (b"strict=false", False),
         (b"strict=0", False),
-        (b"strict=0&strict=1", True),
     ],
 )
 def test_strict_is_on_or_off(query: bytes, expected: bool) -> None:
@@ -40,6 +39,24 @@ def test_what_is_not_utf_8_is_refused_and_not_replaced(given: bytes) -> None:
 @pytest.mark.parametrize("given", [b"caf%C3%A9", b"caf\xc3\xa9"])
 def test_a_name_is_the_same_escaped_and_as_it_is(given: bytes) -> None:
     assert last(read_query(b"channel=a&channel=" + given, 10), "channel") == "caf\u00e9"
+
+
+@pytest.mark.parametrize("field", ["hub", "token", "strict", "lastEventId"])
+@pytest.mark.parametrize("values", [("1", "0"), ("1", "1"), ("1", ""), ("", "1")])
+def test_what_counts_once_is_given_once(field: str, values: tuple[str, str]) -> None:
+    query = "&".join(f"{field}={value}" for value in values)
+    with pytest.raises(ArautoError) as caught:
+        read_query(f"channel=a&channel=b&{query}".encode(), 10)
+    assert (caught.value.code, caught.value.field) == (Code.BAD_FIELD, field)
+    assert "channel" not in caught.value.message
+
+
+def test_channels_and_what_a_later_version_may_mean_come_as_often_as_they_like() -> None:
+    assert read_query(b"channel=a&channel=b&later=1&later=2&hub=c", 10) == {
+        "channel": ["a", "b"],
+        "later": ["1", "2"],
+        "hub": ["c"],
+    }
 
 
 def test_too_many_fields_are_refused() -> None:

@@ -23,6 +23,7 @@ from arauto.pipeline.node_wire import (
     Correlations,
     Exported,
     History,
+    Hubs,
     Outcome,
     Outgoing,
     Problem,
@@ -203,6 +204,11 @@ class NodeApi:
             return int(msgspec.json.decode(answer)["settings"]["quotas"]["messagesPerS"])
         except (msgspec.DecodeError, KeyError, TypeError, ValueError):
             raise self._odd("described a hub without its quotas") from None
+
+    def hubs(self) -> list[str]:
+        """The first hubs that have settings or are open, by name. Tried once."""
+        answer = self._once("GET", "/v1/hubs", params={"limit": str(_PAGE_LEN)})
+        return [item.name for item in self._read(answer, Hubs).items]
 
     def correlations(self) -> list[CorrelationRecord]:
         """All rules of all hubs, in the node's order."""

@@ -15,6 +15,7 @@ __all__ = [
     "CorrelationRecord",
     "Correlations",
     "History",
+    "Hubs",
     "Outcome",
     "Outgoing",
     "Problem",
@@ -113,6 +114,15 @@ class CorrelationRecord(msgspec.Struct, frozen=True, rename="camel"):
     owner: str = ""
     warnings: list[str] = []
     """What it waits for in vain; told when it is set."""
+
+
+class HubName(msgspec.Struct):
+    name: str
+
+
+class Hubs(msgspec.Struct):
+    items: list[HubName]
+    next: str
 
 
 class Stored(msgspec.Struct):

@@ -106,6 +106,37 @@ def test_a_pushed_rule_is_listed_and_shown(node: KeepingNode, file: Path) -> Non
     assert run("show", "spike", "--hub", "shop") == _RULE
 
 
+@pytest.mark.usefixtures("node")
+def test_of_several_rules_the_one_that_is_refused_is_named(file: Path) -> None:
+    push = ["push", str(file), "--hub", "shop"]
+    assert CliRunner().invoke(app, push).exit_code == 0
+    others = [_RULE.replace("spike", name) for name in ("first", "last", "least")]
+    changed = _RULE.replace("100", "200")
+    file.write_text("---\n".join([others[0], changed, *others[1:]]))
+    done = CliRunner().invoke(app, push)
+    assert "shop/first version 1\n" in done.stdout
+    assert isinstance(done.exception, ArautoError)
+    assert done.exception.code is Code.CONFLICT
+    assert done.exception.message == (
+        f"{file}: spike: a changed rule needs a version above 1; "
+        "those after it are not set either: last, least"
+    )
+
+
+def test_for_a_hub_that_is_not_there_the_nearest_name_is_offered(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_node(engine={"allowDynamicHubs": False}) as node:
+        node.put("/v1/hubs/shop", {})
+        monkeypatch.setenv("ARAUTO_ADMIN__TOKEN", TOKEN)
+        monkeypatch.setenv("ARAUTO_PIPELINE__API_URL", node.url)
+        for hub, meant in (("shpo", "; did you mean shop?"), ("warehouse", "")):
+            error = CliRunner().invoke(app, ["push", str(file), "--hub", hub]).exception
+            assert isinstance(error, ArautoError)
+            assert error.code is Code.UNKNOWN_HUB
+            assert error.message == f"the node has no hub {hub}{meant}"
+
+
 def test_rules_on_channels_that_do_not_store_are_told_when_pushed_and_listed(
     node: KeepingNode, file: Path
 ) -> None:

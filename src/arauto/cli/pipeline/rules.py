@@ -26,6 +26,7 @@ from arauto.cli.pipeline.common import (
 )
 from arauto.cli.pipeline.rules_warnings import UNSTORED, listed, tell, warnings_of
 from arauto.config.addresses import admin_url, lake_dir
+from arauto.config.problems import nearest
 from arauto.config.schema import Config
 from arauto.correlation.compiler import compile_rule
 from arauto.correlation.document import FILE_BYTES_MAX, examine_rules
@@ -181,8 +182,11 @@ def push(
     output, console = Output(), errors()
     records = []
     with _api(config) as api:
-        for rule in rules:
-            record = api.put_correlation(hub, rule.name, rule.text, enabled=not disabled)
+        for count, rule in enumerate(rules):
+            try:
+                record = api.put_correlation(hub, rule.name, rule.text, enabled=not disabled)
+            except ArautoError as error:
+                raise _refused(api, file, hub, rules[count:], error) from error
             records.append(record)
             state = "" if record.enabled else " (disabled)"
             output.print(Text(f"{record.hub}/{record.id} version {record.rule_version}{state}"))
@@ -304,6 +308,21 @@ def _api(config: Path | None) -> NodeApi:
     if not settings.admin.token:
         raise ArautoError(Code.BAD_CONFIG, "admin.token is not set", field="admin.token")
     return NodeApi(admin_url(settings), settings.admin.token)
+
+
+def _refused(
+    api: NodeApi, file: Path, hub: str, left: Sequence[Rule], error: ArautoError
+) -> ArautoError:
+    """Which rule of a file was refused, and which others are not set either."""
+    if error.code is Code.UNKNOWN_HUB:
+        near = nearest(hub, api.hubs())
+        meant = f"; did you mean {near}?" if near else ""
+        return ArautoError(error.code, f"the node has no hub {hub}{meant}", field="hub")
+    said = f"{file}: {left[0].name}: {error.message}"
+    if len(left) > 1:
+        names = ", ".join(rule.name for rule in left[1:])
+        said += f"; those after it are not set either: {names}"
+    return ArautoError(error.code, said, field=error.field)
 
 
 def _tell_unseen(console: Console, settings: Config, hub: str, rules: list[Rule]) -> None:

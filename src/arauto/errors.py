@@ -170,6 +170,9 @@ class ArautoError(Exception):
         where = f" ({self.field})" if self.field else ""
         return f"[{int(self.code)} {self.code.name}] {self.message}{where}"
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
 
 class DisconnectError(ArautoError):
     """Ends the connection it is raised on; the code's range tells the client whether to return."""

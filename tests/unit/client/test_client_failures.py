@@ -83,6 +83,11 @@ def test_errors_can_be_caught_the_usual_python_way() -> None:
     assert lost.retryable
 
 
+def test_what_a_log_shows_of_an_error_has_its_number() -> None:
+    refusal = RefusedError(Code.PUBLISH_DENIED, "no grant", field="channel")
+    assert repr([refusal]) == "[<RefusedError [2006 PUBLISH_DENIED] no grant (channel)>]"
+
+
 def test_a_partial_failure_names_the_first_and_keeps_all() -> None:
     refusal = RefusedError(Code.PUBLISH_DENIED, "no grant", field="channel")
     results: tuple[Serial | ArautoError, ...] = (Serial(1, 1), refusal, refusal)

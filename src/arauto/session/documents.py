@@ -57,6 +57,7 @@ def _get(session: "Session", channel: Channel, request: DocumentGetRequest) -> N
         session.send(
             DocumentGetReply(id=request.id, channel=request.channel, version=version, value=value)
         )
+        session.errors = 0
         if channel.has(session.subscriber):
             for update in changes:
                 session.send(update)
@@ -115,7 +116,9 @@ def _change(
         session.bucket.owe(visits_cost(visited_nodes))
         if error is not None:
             session.refuse(error, request.id, request)
-        elif request.id:
+            return
+        session.errors = 0
+        if request.id:
             session.send(
                 DocumentChangeReply(id=request.id, channel=request.channel, version=version)
             )

@@ -68,6 +68,7 @@ async def handle_auth(session: "Session", request: AuthRequest) -> None:
         session.note_refusal(error, "auth")
         return
     deciding.charge()
+    session.errors = 0
     session.send(auth_reply(session, request.id))
     session.restorable.give_key()
 
@@ -171,6 +172,7 @@ async def handle_restore(session: "Session", request: RestoreRequest) -> None:
     await _check_still(session, state.identity, id)
     results, welcomes = subscribe_now(session, plans)
     session.hub.counters.sessions_restored += 1
+    session.errors = 0
     session.send(
         Restored(
             id=request.id,

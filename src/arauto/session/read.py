@@ -81,6 +81,7 @@ class _Picture:
         except ArautoError as error:
             session.refuse(error, request.id, request)
             return b""
+        session.errors = 0
         data = outbox.format.encode(picture)
         session.bucket.owe(page_cost(len(picture.members), len(data)))
         return data
@@ -120,6 +121,7 @@ def _send_occupancy(session: "Session", channel: Channel, id: int) -> None:
             Code.FEATURE_OFF, "occupancy is not enabled on this channel", field="channel"
         )
     session.send(feature.snapshot(id))
+    session.errors = 0
 
 
 def handle_history(session: "Session", request: HistoryRequest) -> None:
@@ -156,6 +158,7 @@ async def _history(session: "Session", request: HistoryRequest) -> None:
     finally:
         session.history_requests -= 1
     if not session.has_ended():
+        session.errors = 0
         size_bytes = sum(len(message.payload) for message in page.messages)
         session.bucket.owe(page_cost(page.looked_len, size_bytes))
         session.send(

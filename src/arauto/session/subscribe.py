@@ -424,6 +424,7 @@ def handle_unsubscribe(session: "Session", request: UnsubscribeRequest) -> None:
             f"{len(unknown)} of these are not subscriptions of this session",
             field="channels",
         )
+    session.errors = 0
     if request.id:
         session.send(UnsubscribeReply(id=request.id, channels=request.channels))
 

@@ -79,16 +79,17 @@ class StrangersConfig(Section, frozen=True):
     """Channels open in such a hub at once, if its quotas allow no fewer; 0 = as the quotas say."""
     live_history_bytes_max: MemoryBytes = 262_144
     """Memory that live history takes in such a hub, if its quotas allow no less; 0 = as the quotas say.
-    With this and the next four, as many such hubs as there may be leave three quarters of what the node
+    With this and the next three, as many such hubs as there may be leave three quarters of what the node
     may hold (`limits.…`) to the others."""
-    idempotency_bytes_max: MemoryBytes = 262_144
-    """Memory that idempotency keys take there, likewise: some 400 of them."""
     retained_bytes_max: MemoryBytes = 262_144
     """Memory that retained messages take there, likewise."""
     backlogs_bytes_max: MemoryBytes = 262_144
     """Memory that what waits for slow readers takes there, likewise."""
     documents_bytes_max: MemoryBytes = 262_144
     """Memory that open documents take there, likewise."""
+    idempotency_bytes_max: MemoryBytes = 4_194_304
+    """Memory that idempotency keys take there, if its quotas allow no less: some 6,500 of them. It is more
+    than of the others, since a retry whose key is forgotten is delivered again."""
 
 
 class HubConfig(Section, frozen=True):

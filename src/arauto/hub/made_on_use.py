@@ -30,7 +30,7 @@ class StrangerLimits:
     sessions_max: int = 1_000
     channels_max: int = 1_000
     live_history_bytes_max: int = 1 << 18
-    idempotency_bytes_max: int = 1 << 18
+    idempotency_bytes_max: int = 1 << 22
     retained_bytes_max: int = 1 << 18
     backlogs_bytes_max: int = 1 << 18
     documents_bytes_max: int = 1 << 18

@@ -124,7 +124,8 @@ class SessionConfig(Section, frozen=True):
     """How long the client has to answer. Shorter finds dead connections sooner and drops slow ones."""
     errors_max: Count = 100
     """Requests in a row that are refused before their session is disconnected; 0 = no limit. Any other
-    that succeeds begins a new row, but heartbeats do not. One that succeeds in part is none of them, and a batch counts once."""
+    that succeeds begins a new row, but heartbeats do not. One that succeeds in part is none of them, and a
+    batch counts once."""
     history_requests_max: PositiveCount = 8
     """History requests of one session that may run at once; they are the costly ones."""
     restore_save_delay_s: Seconds = 0.5

@@ -151,6 +151,29 @@ async def test_a_pattern_recovers_channels_that_were_not_open_when_the_stream_be
         assert await stream.texts(1) == ["d"]
 
 
+async def test_places_of_a_pattern_that_an_id_has_no_room_for_come_again_from_the_beginning(
+    node: RunningNode,
+) -> None:
+    publisher = await connect(node.url)
+    names = [f"w:{'x' * 100}:{number:02}" for number in range(60)]
+    async with streaming(node, "w:*") as stream:
+        await stream.next("subscribe")
+        for name in names:
+            await say(publisher, name, name)
+        assert await stream.texts(len(names)) == names
+        place = stream.last_id
+    await say(publisher, names[0], "missed")
+    dropped = [name for name in names if name not in place]
+    assert dropped == names[: len(dropped)]
+    assert 0 < len(dropped) < len(names)
+    async with streaming(node, "w:*", last_id=place) as stream:
+        [result] = (await stream.next("subscribe"))["results"]
+        assert (result["recovered"], result["recovered_count"]) == (True, len(dropped) + 1)
+        texts = await stream.texts(len(dropped) + 1)
+        assert sorted(texts) == sorted([*dropped, "missed"])
+    await publisher.close()
+
+
 async def test_a_place_that_is_gone_is_told(start_node: StartNode) -> None:
     rules = {"clientPublish": True, "liveHistoryLen": 2}
     node = await start_node(hub={"defaults": {"defaultPublic": True}, "defaultRules": rules})

@@ -11,6 +11,8 @@ lock=requirements/$kind.txt
 venv=.venv
 log=.cache/setup.log
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
+# Packages of somebody's own would be taken for those of .venv.
+unset PYTHONPATH PYTHONHOME
 
 fail() {
   printf 'setup: %s\n' "$*" >&2

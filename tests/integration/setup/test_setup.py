@@ -88,7 +88,7 @@ class World:
     def lock(self, name: str, *lines: str) -> None:
         (self._requirements / f"{name}.txt").write_text("\n".join(lines) + "\n")
 
-    def set_up(self) -> subprocess.CompletedProcess[str]:
+    def set_up(self, **environment: str) -> subprocess.CompletedProcess[str]:
         settings = {
             "PIP_NO_INDEX": "1",
             "PIP_FIND_LINKS": str(self.registry),
@@ -97,7 +97,7 @@ class World:
         }
         return subprocess.run(
             [self.project / "scripts" / "setup.sh", "run"],
-            env={**os.environ, **settings},
+            env={**os.environ, **settings, **environment},
             capture_output=True,
             text=True,
             timeout=55,
@@ -160,6 +160,18 @@ def test_what_a_lock_forgot_is_told(world: World) -> None:
     assert done.returncode == 1
     assert "picows 2.3.1 requires socks, which is not installed" in done.stderr
     assert "requirements/run.txt" in done.stderr
+
+
+def test_packages_of_ones_own_on_the_path_are_not_taken_for_those_of_the_lock(world: World) -> None:
+    world.lock("run", world.publish("picows", "2.3.1"))
+    own = world.project.parent / "own"
+    with zipfile.ZipFile(world.registry / "robots-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(
+            "robots-1.dist-info/METADATA", "Name: robots\nVersion: 1\nRequires-Dist: ros"
+        )
+        wheel.extractall(own)
+    done = world.set_up(PYTHONPATH=str(own))
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_what_would_have_to_be_built_is_refused_before_any_of_it_runs(world: World) -> None:

@@ -84,9 +84,10 @@ soak: setup services ## The tests that take many minutes
 fast: setup ## Compile the hot modules with mypyc into build/fast
 	@scripts/compile.sh
 
+fast-test: SPREAD := -n 2 --dist loadscope
 fast-test: fast ## The tests of the hot modules, on the compiled ones
 	@PYTHONPATH=$(CURDIR)/build/fast $(PYTEST) tests/unit/codec tests/unit/hub tests/unit/session \
-	  tests/unit/features tests/integration
+	  tests/unit/features tests/contract/test_state_contract.py tests/integration
 
 bench: fast ## Measure beside NATS, Redis and Mosquitto, against the goals
 	@scripts/services.sh bench

@@ -23,11 +23,6 @@ __all__ = ["SPEC", "LiveHistory"]
 _SERIAL, _TIME = attrgetter("serial"), attrgetter("ts_ms")
 
 
-class _State(msgspec.Struct):
-    floor: int
-    messages: list[Message]
-
-
 class LiveHistory(Recent):
     """The last N messages no older than the configured age, as far as the hub may hold so many bytes.
 
@@ -156,13 +151,14 @@ class LiveHistory(Recent):
         self._forget()
 
     def export_state(self) -> bytes:
-        return msgspec.msgpack.encode(_State(self._floor, list(self._messages or ())))
+        return msgspec.msgpack.encode((self._floor, list(self._messages or ())))
 
     def import_state(self, state: bytes) -> None:
-        found = msgspec.msgpack.decode(state, type=_State)
+        # Not a record of its own: once compiled, a class no longer tells of what its lists are.
+        floor, messages = msgspec.msgpack.decode(state, type=tuple[int, list[Message]])
         self._forget()
-        self._floor = found.floor
-        for message in found.messages:
+        self._floor = floor
+        for message in messages:
             self.on_message(message)
 
     def _begin(self, oldest_ms: int) -> deque[Message]:

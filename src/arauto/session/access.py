@@ -128,6 +128,7 @@ async def _open(
     await session.hub.open_channel(name)
     if session.is_revoked():
         raise withdrawn()
+    session.check_expiry()
     channel = allowed(session, name)
     if channel is None:
         raise closed_again()

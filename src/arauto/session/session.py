@@ -14,7 +14,17 @@ from typing import Any
 
 import structlog
 
-from arauto.codec.events import ErrorEvent, Event, PublishRequest, Request
+from arauto.codec.events import (
+    AuthRequest,
+    CloseRequest,
+    ErrorEvent,
+    Event,
+    Ping,
+    Pong,
+    PublishRequest,
+    Request,
+    RestoreRequest,
+)
 from arauto.errors import ArautoError, Code
 from arauto.flow.authorise import may_read
 from arauto.grants import GrantSet
@@ -47,6 +57,7 @@ __all__ = ["Session"]
 
 _log = structlog.get_logger("arauto.session")
 
+_USES_NO_RIGHT = frozenset({Ping, Pong, AuthRequest, RestoreRequest, CloseRequest})
 _NOT_THE_CLIENTS_DOING = frozenset({Code.HUB_RATE_LIMITED, Code.UNKNOWN_EVENT, Code.NOT_AVAILABLE})
 
 
@@ -68,6 +79,7 @@ class Session:
         "connection",
         "env",
         "errors",
+        "expires_ms",
         "granted",
         "has_ignored",
         "history_requests",
@@ -111,6 +123,8 @@ class Session:
         self.connection: Connection = connection
         self._has_ended = False
         self.identity: Identity | None = None
+        self.expires_ms = 0
+        """When the identity ends; 0 = it does not. Looked at when a right is used, and by the wheel."""
         self.granted: GrantSet | None = None
         self.outbox = Outbox(
             connection,
@@ -318,6 +332,8 @@ class Session:
             self.handle(request)
         else:
             # Most of what comes; the same as `handle`, on the shortest way.
+            if self.expires_ms:
+                self.check_expiry()
             work = handle_publish(self, request)
             if work is not None:
                 self.hold(work, request)
@@ -326,6 +342,8 @@ class Session:
         """Run a request's handler; one that must wait holds back the requests behind it."""
         if self.has_ended():
             return
+        if self.expires_ms and type(request) not in _USES_NO_RIGHT:
+            self.check_expiry()
         try:
             work = commands.HANDLERS[type(request)](self, request)
         except ArautoError as error:
@@ -428,6 +446,7 @@ class Session:
         hub.forget_user(self.subscriber)
         self.granted = granted_to(self, identity)
         self.identity = identity
+        self.expires_ms = identity.expires_ms if identity is not None else 0
         self.subscriber.user = self.user
         self.subscriber.extra = identity.extra if identity is not None else {}
         self.sender = Sender(session=self.id, user=self.user)
@@ -445,9 +464,9 @@ class Session:
             self.env.hub.tasks.spawn(in_turns(self.become(None)))
 
     def _expires_in_s(self) -> float:
-        if self.identity is None or not self.identity.expires_ms:
+        if not self.expires_ms:
             return inf
-        return (self.identity.expires_ms - self.env.hub.clock.wall_ms()) / 1000
+        return (self.expires_ms - self.env.hub.clock.wall_ms()) / 1000
 
     # --- subscriptions -----------------------------------------------------------------------------
 

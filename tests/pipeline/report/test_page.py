@@ -132,6 +132,16 @@ def test_sums_of_data_quality_are_of_everything_also_where_lists_are_cut() -> No
     assert " more are " not in whole.text
 
 
+def test_sessions_that_are_in_the_sums_alone_are_told() -> None:
+    report = sample_report()
+    listed = sum(report.starts.values())
+    sums = dataclasses.replace(report.now, sessions_started=listed + 3)
+    page = Outline(render(dataclasses.replace(report, now=sums)))
+    assert "3 more are in the sums alone: the rows of users who were erased are gone." in page.text
+    same = dataclasses.replace(report.now, sessions_started=listed)
+    assert "in the sums alone" not in Outline(render(dataclasses.replace(report, now=same))).text
+
+
 def test_an_empty_lake_gives_a_page_that_says_so() -> None:
     page = Outline(render(empty_report()))
     assert "Nothing happened in this time" in page.text

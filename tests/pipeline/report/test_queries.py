@@ -13,6 +13,7 @@ from arauto.pipeline.lake.retention import REMOVED
 from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.report.model import ChannelRow, Peak, Ranked, RuleRow
 from arauto.pipeline.report.queries import STEPS, _quality, _Source, make_report, step_for
+from arauto.pipeline.report.summary import lead
 from arauto.pipeline.rollup.partial import partial_rollups
 from arauto.pipeline.schemas import TABLES
 from arauto.storage.base import Kind
@@ -198,6 +199,96 @@ def test_messages_that_were_stored_count_as_published_also_where_counters_are_mi
     report = make_report(lake, from_ms=start_ms, to_ms=start_ms + DAY_MS, made_ms=0, hub="shop")
     assert (report.now.messages_in, report.points[0].messages_in) == (2, 2)
     assert (report.now.bytes_in, report.points[0].bytes_in) == (10, 10)
+
+
+@pytest.fixture
+def running(spark: SparkSession, tmp_path: Path) -> Lake:
+    """A lake that a pipeline writes: two windows are counted, a third has messages and no counters yet."""
+    lake = Lake(spark, tmp_path)
+    t = MONDAY_MS
+    stored = [
+        {
+            "ts": t + n * 60_000,
+            "kind": int(Kind.MESSAGE),
+            "channel": "a",
+            "user": "u",
+            "payload": b"1",
+        }
+        for n in range(14)
+    ]
+    rows = [
+        row | {"hub": hub}
+        for hub in ("shop", "")
+        for row in (counters(t, "", 50), counters(t + 300_000, "", 70))
+    ]
+    counted = [
+        {
+            "ts": at + 300_000,
+            "started": moment(at),
+            "ended": moment(at + 299_990),
+            "hub": hub,
+            "publishes": count,
+        }
+        for hub in ("shop", "")
+        for at, count in ((t, 50), (t + 300_000, 70))
+    ]
+    lake.table("rollup_5m").append(
+        partial_rollups(frame(spark, "journal", [*rows, *stored])), query="test", batch_id=0
+    )
+    lake.table("counters").append(frame(spark, "counters", counted), query="test", batch_id=0)
+    messages = [row | {"size_bytes": 1} for row in stored]
+    lake.table("messages").append(frame(spark, "messages", messages), query="test", batch_id=0)
+    return lake
+
+
+def test_what_is_still_being_counted_is_left_out_and_told(running: Lake) -> None:
+    made_ms = MONDAY_MS + 14 * 60_000
+    report = make_report(running, from_ms=MONDAY_MS, to_ms=made_ms, made_ms=made_ms, hub="shop")
+    assert (report.to_ms, report.cut_ms) == (MONDAY_MS + 600_000,) * 2
+    assert [(p.messages_in, p.messages_out) for p in report.points] == [(50, 150), (70, 210)]
+    assert report.channels == (ChannelRow("a", 10, 10),)
+    assert "What happened from 00:10 on is left out" in str(lead(report))
+
+
+def test_where_a_node_tells_nothing_for_long_nothing_is_waited_for(running: Lake) -> None:
+    made_ms = MONDAY_MS + HOUR_MS
+    report = make_report(running, from_ms=MONDAY_MS, to_ms=made_ms, made_ms=made_ms, hub="shop")
+    assert report.cut_ms == 0
+    assert [(p.messages_in, p.messages_out) for p in report.points] == [
+        (50, 150),
+        (70, 210),
+        (4, 0),
+    ]
+    assert report.now.messages_in == 124
+
+
+def test_all_parts_are_read_as_of_one_moment(
+    spark: SparkSession, running: Lake, tmp_path: Path
+) -> None:
+    made_ms = MONDAY_MS + HOUR_MS
+    batches = iter(range(1, 100))
+
+    def write_on(step: str) -> None:
+        """What a pipeline does while a report is made."""
+        batch = next(batches)
+        for name in ("messages", "counters"):
+            more = [{"ts": MONDAY_MS + 60_000, "channel": "a", "user": "u", "size_bytes": 1}]
+            if name == "counters":
+                more = [{"ts": MONDAY_MS + 300_000, "started": moment(MONDAY_MS), "publishes": 999}]
+            running.table(name).append(frame(spark, name, more), query="test", batch_id=batch)
+
+    # The first step begins before anything was read.
+    told = iter(STEPS)
+    report = make_report(
+        running,
+        from_ms=MONDAY_MS,
+        to_ms=made_ms,
+        made_ms=made_ms,
+        hub="shop",
+        on_step=lambda step: None if next(told) == STEPS[0] else write_on(step),
+    )
+    assert report.now.messages_in == sum(point.messages_in for point in report.points) == 124
+    assert report.channels == (ChannelRow("a", 14, 14),)
 
 
 def test_a_time_of_which_nothing_is_known_gives_an_empty_report(lake: Lake) -> None:

@@ -107,10 +107,16 @@ class Table:
         return self._log.commit(decide) is not None
 
     def read(
-        self, *, from_ms: int | None = None, to_ms: int | None = None, hub: str | None = None
+        self,
+        *,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        hub: str | None = None,
+        state: State | None = None,
     ) -> DataFrame:
-        """Rows of a time (`to_ms` exclusive) and hub; without either, all."""
-        files = select(self.state().files.values(), from_ms=from_ms, to_ms=to_ms, hub=hub)
+        """Rows of a time (`to_ms` exclusive) and hub; without either, all. As of a `state`, else of now."""
+        counting = (state or self.state()).files.values()
+        files = select(counting, from_ms=from_ms, to_ms=to_ms, hub=hub)
         frame = self.read_files(files)
         when = F.col(self.schema.time)
         if from_ms is not None:

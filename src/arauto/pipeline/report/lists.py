@@ -70,6 +70,9 @@ def sessions_section(report: Report) -> Markup:
     values = [[report.starts.get((day, hour), 0) for hour in range(24)] for day in range(7)]
     total = sum(map(sum, values))
     note = f"{total:,} sessions were started. By weekday and hour, UTC: the stronger the colour, the more."
+    gone = report.now.sessions_started - total
+    if gone > 0:
+        note += f" {gone:,} more are in the sums alone: the rows of users who were erased are gone."
     steps = [el("i", class_=f"h{level}") for level in range(1, 7)]
     scale = el("p", "few", *steps, "many", class_="scale", aria_hidden="true")
     hours = [f"{hour:02}" for hour in range(24)]

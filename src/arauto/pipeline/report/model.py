@@ -147,3 +147,5 @@ class Report:
     users: tuple[Ranked, ...] = ()
     rules: tuple[RuleRow, ...] = ()
     quality: Quality = field(default_factory=Quality)
+    cut_ms: int = 0
+    """Where it ends early, since the rest of what was asked for is still being counted; 0 = it does not."""

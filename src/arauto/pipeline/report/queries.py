@@ -1,6 +1,6 @@
 """From the lake to a report: Spark adds up, and only a bounded number of rows comes back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from arauto.errors import ArautoError, Code
 from arauto.names import check_hub
 from arauto.pipeline.lake.coverage import count, gaps
+from arauto.pipeline.lake.manifest import State
 from arauto.pipeline.lake.retention import removed_rows
 from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.report.model import (
@@ -45,7 +46,23 @@ _DAY_MS = 86_400_000
 _PEAKS_LEN, _TOP_LEN, _GAPS_LEN = 5, 10, 20
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 
+#: What is told later than this is not waited for: the node has ended, or is told of in other ways.
+_LATE_MS = 3 * WINDOW_MS
+#: A node's interval may be over a moment before the window that it is for.
+_EARLY_MS = 2_000
+_TABLES = (
+    "matches",
+    "rollup_5m",
+    "counters",
+    "messages",
+    "session_starts",
+    "refusals",
+    "quarantine",
+    "journal",
+)
+
 OnStep = Callable[[str], None]
+States = Mapping[str, State]
 
 
 def step_for(from_ms: int, to_ms: int) -> Step:
@@ -91,15 +108,22 @@ def make_report(
     # Roll-ups know whole windows only: everything else is added up over the same ones.
     from_ms -= from_ms % WINDOW_MS
     to_ms += -to_ms % WINDOW_MS
-    source = _Source(lake, from_ms, to_ms, hub)
     on_step(STEPS[0])
+    # All parts are read as of one moment, or their sums would contradict each other while a pipeline writes.
+    states = _states(lake)
+    open_ms = _open_ms(lake, states, made_ms)
+    # What is counted in part only would look like an outage.
+    cut_ms = open_ms if open_ms is not None and from_ms < open_ms < to_ms else 0
+    to_ms = cut_ms or to_ms
+    source = _Source(lake, from_ms, to_ms, hub, states)
     # A young lake knows little of a long time: its charts show that little well.
     first_ms, end_ms = source.known_ms()
     step = step_for(max(first_ms, asked_ms[0]), min(end_ms, asked_ms[1]))
     points = _filled(_points(source, step), PERIODS_MS[step])
-    now = source.totals()
+    now = source.totals(points)
     on_step(STEPS[1])
-    before = _Source(lake, from_ms - (to_ms - from_ms), from_ms, hub).totals()
+    earlier = _Source(lake, from_ms - (to_ms - from_ms), from_ms, hub, states)
+    before = earlier.totals(_points(earlier, step))
     on_step(STEPS[2])
     minutes, hours, channels = _message_parts(source)
     on_step(STEPS[3])
@@ -117,6 +141,7 @@ def make_report(
         from_ms=from_ms,
         to_ms=to_ms,
         made_ms=made_ms,
+        cut_ms=cut_ms,
         step=step,
         now=now or Totals(),
         before=before,
@@ -132,21 +157,56 @@ def make_report(
     )
 
 
-class _Source:
-    """Tables of the period and hub."""
+def _states(lake: Lake) -> States:
+    """Which rows of each table count now."""
+    return {name: lake.table(name).state() for name in _TABLES}
 
-    def __init__(self, lake: Lake, from_ms: int, to_ms: int, hub: str | None) -> None:
+
+def _open_ms(lake: Lake, states: States, made_ms: int) -> int | None:
+    """From when on windows are still being counted; None if none is.
+
+    Nodes tell what they counted when an interval is over, and then it takes a while to get here. Where
+    nothing comes for long there is nothing to wait for: the node has ended.
+    """
+
+    def recent(name: str) -> DataFrame:
+        times = {"from_ms": made_ms - _LATE_MS, "to_ms": made_ms + _LATE_MS}
+        return lake.table(name).read(**times, hub=ALL_HUBS, state=states[name])
+
+    told = _last(recent("counters"), "ended")
+    summed = _last(recent("rollup_5m").where(F.col("deliveries").isNotNull()), "start")
+    if told is None or summed is None:
+        return None
+    known_ms = max(min(told + _EARLY_MS, summed + WINDOW_MS), made_ms - _LATE_MS)
+    known_ms -= known_ms % WINDOW_MS
+    return known_ms if known_ms <= made_ms else None
+
+
+def _last(rows: DataFrame, column: str) -> int | None:
+    found: int | None = rows.agg(F.max(F.unix_millis(column)).alias("ms")).collect()[0]["ms"]
+    return found
+
+
+class _Source:
+    """Tables of the period and hub, as of one moment."""
+
+    def __init__(
+        self, lake: Lake, from_ms: int, to_ms: int, hub: str | None, states: States | None = None
+    ) -> None:
         self.lake, self.from_ms, self.to_ms, self.hub = lake, from_ms, to_ms, hub
+        self.states = states or _states(lake)
         self._counted = ALL_HUBS if hub is None else hub
 
     def read(self, name: str) -> DataFrame:
-        return self.lake.table(name).read(from_ms=self.from_ms, to_ms=self.to_ms, hub=self.hub)
+        return self._read(name, self.to_ms, self.hub)
 
     def rollups(self) -> DataFrame:
         """Of the hub, or those that are about all hubs together."""
-        return self.lake.table("rollup_5m").read(
-            from_ms=self.from_ms, to_ms=self.to_ms, hub=self._counted
-        )
+        return self._read("rollup_5m", self.to_ms, self._counted)
+
+    def _read(self, name: str, to_ms: int, hub: str | None) -> DataFrame:
+        table = self.lake.table(name)
+        return table.read(from_ms=self.from_ms, to_ms=to_ms, hub=hub, state=self.states[name])
 
     def known_ms(self) -> tuple[int, int]:
         """From when to when something is known; the whole period if nothing is."""
@@ -161,9 +221,7 @@ class _Source:
     def publishes(self, step_ms: int) -> Mapping[int, int]:
         """Messages published in each step. Roll-ups know only those that were stored, counters all."""
         # A row is written when its interval is over.
-        rows = self.lake.table("counters").read(
-            from_ms=self.from_ms, to_ms=self.to_ms + 2 * WINDOW_MS, hub=self._counted
-        )
+        rows = self._read("counters", self.to_ms + 2 * WINDOW_MS, self._counted)
         started = F.unix_millis("started")
         mine = rows.where((started >= self.from_ms) & (started < self.to_ms))
         found = mine.groupBy(_floor(F.col("started"), step_ms).alias("at_ms")).agg(
@@ -171,8 +229,8 @@ class _Source:
         )
         return {row["at_ms"]: row["count"] or 0 for row in found.collect()}
 
-    def totals(self) -> Totals | None:
-        """Of the whole period; None if nothing is known of it."""
+    def totals(self, points: Sequence[Point]) -> Totals | None:
+        """Of the whole period, and what its steps add up to; None if nothing is known of it."""
         # One window as wide as the period: everything is merged into it.
         whole = self.rollups().withColumn("start", F.timestamp_millis(F.lit(0)))
         rows = merge_rollups(whole, "day").collect()
@@ -180,10 +238,9 @@ class _Source:
             return None
         row = _zeros(rows[0])
         return Totals(
-            # Counters come when their interval is over, and not at all from a node that was killed.
-            messages_in=max(sum(self.publishes(self.to_ms).values()), row["published"]),
+            messages_in=sum(point.messages_in for point in points),
             messages_out=row["deliveries"],
-            bytes_in=max(row["bytes_in"], row["published_bytes"]),
+            bytes_in=sum(point.bytes_in for point in points),
             bytes_out=row["bytes_out"],
             published=row["published"],
             refused=row["refused"],
@@ -208,12 +265,15 @@ def _points(source: _Source, step: Step) -> tuple[Point, ...]:
     publishes = source.publishes(PERIODS_MS[step])
     merged = merge_rollups(source.rollups(), step).orderBy("start")
     rows = merged.withColumn("start_ms", F.unix_millis("start")).drop("start").collect()
-    points = []
+    # What only counters know of, because nothing of it was stored and the sums are not there yet.
+    known = {row["start_ms"] for row in rows}
+    points = [Point(at, messages_in=publishes[at]) for at in publishes.keys() - known]
     for raw in rows:
         row = _zeros(raw)
         points.append(
             Point(
                 start_ms=row["start_ms"],
+                # Counters come when their interval is over, and not at all from a node that was killed.
                 messages_in=max(publishes.get(row["start_ms"], 0), row["published"]),
                 messages_out=row["deliveries"],
                 bytes_in=max(row["bytes_in"], row["published_bytes"]),
@@ -226,7 +286,7 @@ def _points(source: _Source, step: Step) -> tuple[Point, ...]:
                 p99_ms=raw["duration_p99_ms"],
             )
         )
-    return tuple(points)
+    return tuple(sorted(points, key=lambda point: point.start_ms))
 
 
 def _filled(points: tuple[Point, ...], step_ms: int) -> tuple[Point, ...]:
@@ -305,7 +365,7 @@ def _quality(source: _Source) -> Quality:
     reason = F.coalesce("reason", F.lit("unknown")).alias("name")
     rows = source.read("quarantine")
     quarantined = rows.groupBy(reason).agg(F.count("*").alias("count"))
-    state = source.lake.table("journal").state()
+    state = source.states["journal"]
     coverage = state.coverage
     missing = [
         Gap(node, first, last)

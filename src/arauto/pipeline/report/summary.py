@@ -92,8 +92,12 @@ def lead(report: Report) -> Markup:
 
 def _sentences(report: Report) -> list[str]:
     now = report.now
+    cut = []
+    if report.cut_ms:
+        at = clock(report.cut_ms, with_day=False)
+        cut = [f"What happened from {at} on is left out: it is still being counted."]
     if not (now.messages_in or now.published or now.sessions_started):
-        return ["Nothing happened in this time, or nothing of it has reached the lake."]
+        return ["Nothing happened in this time, or nothing of it has reached the lake.", *cut]
     said = [
         f"{number(now.messages_in)} messages were published and delivered {number(now.messages_out)} times"
     ]
@@ -120,4 +124,4 @@ def _sentences(report: Report) -> list[str]:
     asked = now.messages_in + now.refused
     if now.refused and asked:
         said.append(f"{now.refused / asked:.2%} of requests were refused.")
-    return said
+    return said + cut

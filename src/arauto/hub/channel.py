@@ -15,6 +15,7 @@ from arauto.codec.events import PublishItem
 from arauto.errors import StorageError
 from arauto.hub.audience import Audience
 from arauto.hub.epoch import NOT_KEPT, is_fully_stored
+from arauto.hub.fanout import Lane
 from arauto.hub.hooks import Committer, Feature, Recent, Resumed, overrides
 from arauto.hub.idempotency import IdempotencyWindow
 from arauto.hub.inflight import (
@@ -290,7 +291,7 @@ class Channel(Audience):
         sampler.count += 1
         started_ns = NOT_TIMED if sampler.count & SAMPLE_MASK else self.env.clock.fine_ns()
         if not commit and not inflight:
-            self._deliver(message)
+            self._deliver(message, self._lanes)
             if started_ns != NOT_TIMED:
                 self._observe(started_ns)
             if reply is not None:
@@ -384,7 +385,8 @@ class Channel(Audience):
         if waiting.is_barrier:
             return
         message = waiting.message
-        self._deliver(message, is_over=waiting.is_over(self._wall_ms()))
+        # What is over has its place and was published last; nobody sees it.
+        self._deliver(message, [] if waiting.is_over(self._wall_ms()) else self._lanes)
         self.hub.counters.stored += waiting.stored
         if waiting.started_ns != NOT_TIMED:
             self._observe(waiting.started_ns)
@@ -402,17 +404,15 @@ class Channel(Audience):
     def _observe(self, started_ns: int) -> None:
         self.hub.counters.publish_time.observe(self.env.clock.fine_ns() - started_ns)
 
-    def _deliver(self, message: Message, *, is_over: bool = False) -> None:
+    def _deliver(self, message: Message, lanes: list[Lane]) -> None:
         for hook in self._on_message:
             hook(message)
         if message.retain:
             for hook in self._on_marked:
                 hook(message)
-        if is_over:
-            return  # it has its place, and is what was published last
         excluded = self._excluded(message) if message.exclude else None
         deliveries = 0
-        for lane in self._lanes:
+        for lane in lanes:
             frame = lane.format.encode_message(message)
             if excluded:
                 lane.put_except(frame, message, excluded)

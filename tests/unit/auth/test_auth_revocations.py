@@ -53,6 +53,20 @@ def test_a_token_issued_before_the_revocation_is_refused_and_a_later_one_works(k
     assert kit.accepts(after)
 
 
+@pytest.mark.parametrize(
+    ("issued_ms", "is_refused"),
+    [(5_000, True), (5_399, True), (5_400, True), (5_401, False), (6_000, False)],
+)
+def test_whole_seconds_count_from_their_beginning_and_fractions_to_the_millisecond(
+    issued_ms: int, is_refused: bool
+) -> None:
+    """An `iat` of whole seconds says 5 for what was issued at 5.9, so it falls with a revocation at 5.4."""
+    revocations = Revocations(FakeClock(5_400))
+    revocations.revoke_user("shop", "alice")
+    identity = Identity("alice", issued_ms=issued_ms)
+    assert revocations.is_revoked("shop", identity, "s-1") is is_refused
+
+
 def test_a_revocation_goes_by_the_time_of_issue_and_not_by_the_time_of_use(kit: Kit) -> None:
     """CVE-2020-26892: compared with the present, a revoked token came back to life."""
     token = kit.login()

@@ -312,6 +312,19 @@ async def test_a_key_works_again_if_the_connection_is_lost_before_its_client_was
     assert sorted(again.session.subscriptions) == ["room:1", "u:ann"]
 
 
+async def test_a_key_is_used_once_the_answer_was_written_whether_or_not_it_came_through(
+    desk: Desk,
+) -> None:
+    """Nobody can know what of it was read: a key that worked again could be used twice."""
+    client, key = await signed_in(desk)
+    await client.drop()
+    back = await desk.connect()
+    back.send(RestoreRequest(id=5, key=key))
+    await desk.settle()
+    await back.drop()
+    assert await refused(await desk.connect(), key) == Code.BAD_RESTORE_KEY
+
+
 async def test_a_key_works_again_if_the_connection_is_lost_while_channels_are_opened(
     make_desk: MakeDesk,
 ) -> None:

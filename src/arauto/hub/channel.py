@@ -274,7 +274,8 @@ class Channel(Audience):
         key = draft.idempotency_key
         scope = ""
         if key:
-            scope = scope_of(sender.user, sender.origin)
+            # Sessions, which publish the most, have no origin.
+            scope = scope_of(sender.user, sender.origin) if sender.origin else sender.user
             if self._answer_duplicate(scope, key, now_ms, reply):
                 return
         committer = self._committer

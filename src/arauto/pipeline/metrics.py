@@ -58,7 +58,7 @@ class PipelineMetrics:
             registry=self.registry,
         )
         self.derived = counter(
-            "derived_rows", "Bronze rows looked at for each derived table.", "table"
+            "bronze_rows_read", "Bronze rows looked at to make each derived table.", "table"
         )
         self.alerts_left_out = Counter(
             "arauto_pipeline_alerts_left_out",

@@ -17,6 +17,7 @@ from arauto.pipeline.lake.table import Lake
 from arauto.pipeline.lifeline import Lifeline, spark_ended
 from arauto.pipeline.metrics import PipelineMetrics, ProgressListener
 from arauto.pipeline.renamed import export_renamed
+from arauto.pipeline.rollup.refused import Refused
 from arauto.pipeline.rollup.serve import Destination, serve
 from arauto.pipeline.rules.allowance import Allowance
 from arauto.pipeline.rules.running import RuleQuery
@@ -67,6 +68,7 @@ class Pipeline:
         self.rules: dict[str, int] = {}
         """How many rules each of their queries runs just now."""
         self.workers: list[Worker] = []
+        self._refused = Refused()
         self._ended = ""
         self._on_ended: Callable[[], None] = lambda: None
 
@@ -167,7 +169,13 @@ class Pipeline:
             self._url, self._token, settings.rollup_channel, settings.system_hub
         )
         try:
-            serve(self._lake, destination, now_ms=_now_ms(), gold_days=settings.retention.gold_days)
+            serve(
+                self._lake,
+                destination,
+                now_ms=_now_ms(),
+                gold_days=settings.retention.gold_days,
+                told=self._refused,
+            )
         except Exception as error:
             # The lake has them; they are served when the node is there again.
             _log.warning("roll-ups could not be served", error=first_line(error))

@@ -5,6 +5,7 @@ They get a pipe in place of standard error, and a thread reads it. What is read 
 
 import contextlib
 import os
+import re
 import select
 import time
 from collections import deque
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event, Thread
 
-__all__ = ["Said", "hearing", "limited"]
+__all__ = ["Said", "alarming", "hearing", "limited"]
 
 _NAME = "said"
 _READ_BYTES = 65_536
@@ -20,6 +21,14 @@ _LINE_LEN_MAX = 2_000
 _KEPT_LINES = 40
 _LOOK_S = 0.5
 _PER_MINUTE = 200
+
+#: What Spark's Pythons say of their own coming and going.
+_CHATTER = re.compile(r"(Starting )?Streaming TransformWithState\w+ Python worker")
+_TRACE = "Traceback (most recent call last):"
+_TRACE_LINES_MAX = 12
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt)(:|$)")
+_BROKEN_PIPE = re.compile(r"BrokenPipeError\b")
+_DAEMON = re.compile(r'File "[^"]*/pyspark/daemon\.py"')
 
 
 class Said(Thread):
@@ -106,5 +115,32 @@ def limited(
             tell(line)
         else:
             left_out += 1
+
+    return once
+
+
+def alarming(tell: Callable[[str], object]) -> Callable[[str], None]:
+    """Tell all lines but those that only look like trouble: a worker that is stopped when Java has closed its
+    end already says so with a traceback, its work done."""
+    held: list[str] = []
+
+    def once(line: str) -> None:
+        if held and (line == _TRACE or len(held) >= _TRACE_LINES_MAX):
+            give_back()
+        if line == _TRACE or held:
+            held.append(line)
+            if _RAISED.match(line):
+                files = [each for each in held if each.startswith("File ")]
+                if _BROKEN_PIPE.match(line) and files and all(map(_DAEMON.match, files)):
+                    held.clear()
+                else:
+                    give_back()
+        elif not _CHATTER.match(line):
+            tell(line)
+
+    def give_back() -> None:
+        for each in held:
+            tell(each)
+        held.clear()
 
     return once

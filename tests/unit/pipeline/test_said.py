@@ -6,10 +6,12 @@ import subprocess
 from pathlib import Path
 from threading import Event
 
+import pytest
+
 from arauto.cli.pipeline.log_file import LogFile
 from arauto.pipeline import java
 from arauto.pipeline.java import find_java_home
-from arauto.pipeline.said import hearing, limited
+from arauto.pipeline.said import alarming, hearing, limited
 
 
 def test_lines_are_told_whole_and_however_long_a_line_is_it_ends(tmp_path: Path) -> None:
@@ -46,6 +48,50 @@ def test_no_more_than_so_many_lines_a_minute_are_told() -> None:
     now_s = 61.0
     tell("5")
     assert told == ["0", "1", "(3 lines were left out)", "5"]
+
+
+_STOPPED = [
+    "Traceback (most recent call last):",
+    'File "/x/site-packages/pyspark/python/lib/pyspark.zip/pyspark/daemon.py", line 264, in manager',
+    "code = worker(sock, authenticated)",
+    "^^^^^^^^^^^^^^^^^^^^^^^^^^^",
+    'File "/x/site-packages/pyspark/daemon.py", line 95, in worker',
+    "outfile.flush()",
+    "BrokenPipeError: [Errno 32] Broken pipe",
+]
+
+
+def test_a_worker_that_is_stopped_after_its_work_raises_no_alarm() -> None:
+    told: list[str] = []
+    tell = alarming(told.append)
+    for line in ["before", *_STOPPED, *_STOPPED, "after"]:
+        tell(line)
+    tell("Starting Streaming TransformWithStateInPandas Python worker.")
+    tell("Streaming TransformWithStateInPandas Python worker received parameters for UDF.")
+    assert told == ["before", "after"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [*_STOPPED[:-1], "ValueError: no"],
+        [
+            *_STOPPED[:4],
+            'File "/x/arauto/pipeline/rules/processor.py", line 1, in f',
+            *_STOPPED[5:],
+        ],
+        [_STOPPED[0], "BrokenPipeError: [Errno 32] Broken pipe"],
+        ["BrokenPipeError: [Errno 32] Broken pipe"],
+        [*_STOPPED[:3], *_STOPPED[:3], *["x"] * 30],
+        ["java.lang.OutOfMemoryError: Java heap space", "at x"],
+    ],
+)
+def test_every_other_trouble_is_told_line_by_line(lines: list[str]) -> None:
+    told: list[str] = []
+    tell = alarming(told.append)
+    for line in [*lines, "after"]:
+        tell(line)
+    assert told == [*lines, "after"]
 
 
 def test_the_launcher_sends_errors_of_java_to_the_pipe_while_there_is_one(

@@ -106,10 +106,10 @@ def _log_file(config: Config) -> LogFile | None:
 
 def _tell_spark() -> Callable[[str], None] | None:
     try:
-        from arauto.pipeline.said import limited
+        from arauto.pipeline.said import alarming, limited
     except ModuleNotFoundError:
         return None
-    return limited(lambda line: _log.warning("spark", said=line))
+    return alarming(limited(lambda line: _log.warning("spark", said=line)))
 
 
 def _introduce(console: Console, config: Config, log: LogFile | None) -> None:
@@ -177,7 +177,7 @@ def picture(pipeline: "Pipeline", metrics: "PipelineMetrics") -> Table:
         name = worker.name.removeprefix("pipeline-")
         value = {key: number for (key, query), number in values.items() if query == name}
         if name == "rollup":
-            cells = [f"{values.get(('derived_rows_total', 'rollup_5m'), 0):,.0f}", *[""] * 5]
+            cells = [f"{values.get(('bronze_rows_read_total', 'rollup_5m'), 0):,.0f}", *[""] * 5]
         elif name == "upkeep":
             cells = [""] * 6
         else:

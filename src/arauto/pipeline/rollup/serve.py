@@ -28,6 +28,7 @@ from arauto.pipeline.node_api import NodeApi, Outgoing
 from arauto.pipeline.node_wire import of_one_hub
 from arauto.pipeline.rollup.merge import PERIODS_MS, merge_rollups
 from arauto.pipeline.rollup.partial import ALL_HUBS
+from arauto.pipeline.rollup.refused import Refused
 
 __all__ = ["Destination", "messages_of", "publish", "rollup_rows", "serve", "served", "store"]
 
@@ -84,7 +85,14 @@ def served(lake: Lake) -> int:
     return place.get(_KEY, 0)
 
 
-def serve(lake: Lake, destination: Destination, *, now_ms: int, gold_days: int = 0) -> int:
+def serve(
+    lake: Lake,
+    destination: Destination,
+    *,
+    now_ms: int,
+    gold_days: int = 0,
+    told: Refused | None = None,
+) -> int:
     """Send the windows, hours and days that changed since the last time; how many files of them there were.
 
     Args:
@@ -92,6 +100,7 @@ def serve(lake: Lake, destination: Destination, *, now_ms: int, gold_days: int =
         destination: where to.
         now_ms: the time.
         gold_days: how many days of roll-ups the lake keeps; 0 = all.
+        told: what was logged of refusals before.
 
     Raises:
         PySparkException: the node did not answer, refused the token, or has too much to do; Spark's error
@@ -110,8 +119,7 @@ def serve(lake: Lake, destination: Destination, *, now_ms: int, gold_days: int =
             table, sorted(starts[first : first + _WINDOWS_MAX]), where, last
         ):
             refused.setdefault(hub, why)
-    for hub, why in refused.items():
-        _log.warning("the node refused roll-ups of a hub", hub=hub, error=why)
+    (told or Refused()).tell(refused, now_ms)
     _remember(lake.root, last)
     return len(files)
 

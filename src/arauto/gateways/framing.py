@@ -71,6 +71,11 @@ class FramedConnection(WSListener):
         """Whether the handshake was completed, however long ago."""
         return self._transport is not None
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the parser has said goodbye, for a frame that it does not take."""
+        return self._transport is not None and self._transport.is_close_frame_sent
+
     # --- for subclasses ----------------------------------------------------------------------------
 
     def on_open(self) -> None:

@@ -161,6 +161,9 @@ class FrameReader(WSProtocol):  # type: ignore[misc]
             self._size_bytes = size_bytes * 2
         self._has_finished = False
         WSProtocol.buffer_updated(self, nbytes)
+        if self._connection.is_refused:
+            # picows goes on reading until it closes, a moment later: also the frame that it has refused.
+            self._is_deaf = True
         if self.held_bytes:
             self._look(end)
 

@@ -58,6 +58,9 @@ class Wire(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Nothing waits here."""
 
+    def get_write_buffer_size(self) -> int:
+        return 1  # else picows would write to the socket itself
+
     def is_closing(self) -> bool:
         return self.is_closed
 
@@ -222,3 +225,26 @@ def _pieces(chance: random.Random, message: bytes) -> bytes:
         if at < len(cuts) and chance.random() < 0.3:
             out += frame(chance.randbytes(chance.randint(0, 125)), 0x9)
     return out
+
+
+@pytest.mark.parametrize("rest", [b"", frame(b"another")], ids=["alone", "and another"])
+async def test_a_frame_that_was_refused_for_its_size_is_not_received_all_the_same(
+    rest: bytes,
+) -> None:
+    """It was, once all of it had come before the connection was closed for it."""
+    peer = Peer(ReadBuffers(0), "shop")
+    peer.send(frame(b"x" * (MESSAGE_BYTES_MAX + 1)) + rest)
+    assert peer.messages == []
+
+
+@pytest.mark.parametrize("bad", [b"\x83\x80\0\0\0\0", b"\x82\x01x"], ids=["opcode", "no mask"])
+async def test_nothing_behind_a_malformed_frame_is_looked_at(
+    bad: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    peer = Peer(ReadBuffers(0), "shop")
+    peer.send(bad)
+    written_len, lines_len = len(peer.wire.written), len(caplog.records)
+    for _ in range(10):
+        peer.send(frame(b"x"))
+    assert peer.messages == []
+    assert (len(peer.wire.written), len(caplog.records)) == (written_len, lines_len)

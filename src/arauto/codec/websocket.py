@@ -100,6 +100,11 @@ _STANDARD_CODES: Final = {
     Code.FRAME_TOO_LARGE: 1009,
 }
 _POLICY: Final = 1008
+#: What a client did wrong, by the code that a connection is closed with for it.
+VIOLATIONS: Final[dict[int, Code]] = {
+    _STANDARD_CODES[code]: code
+    for code in (Code.PROTOCOL_VIOLATION, Code.BAD_TEXT, Code.FRAME_TOO_LARGE)
+}
 #: Standard codes after which trying again makes sense: going away, no code, cut off, server trouble.
 _TEMPORARY_CODES: Final = frozenset({1001, NO_CLOSE_CODE, 1006, 1011, 1012, 1013})
 

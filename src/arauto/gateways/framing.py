@@ -11,7 +11,14 @@ import structlog
 from picows import WSFrame, WSListener, WSMsgType, WSTransport
 
 from arauto.clock import Clock
-from arauto.codec.websocket import Assembler, close_code, close_payload, frame, parse_close
+from arauto.codec.websocket import (
+    VIOLATIONS,
+    Assembler,
+    close_code,
+    close_payload,
+    frame,
+    parse_close,
+)
 from arauto.errors import Code, DisconnectError
 
 if TYPE_CHECKING:
@@ -95,6 +102,9 @@ class FramedConnection(WSListener):
     def on_end(self, code: Code) -> None:
         """The connection ends or has ended. Called at least once, perhaps more often."""
 
+    def on_violation(self, code: Code, reason: str) -> None:
+        """What the client sent is no WebSocket message, or none it may send. The connection ends for it."""
+
     def end(self, code: Code, reason: str) -> None:
         """Something is wrong with what the client sent: close."""
         self.on_end(code)
@@ -127,7 +137,7 @@ class FramedConnection(WSListener):
             ):
                 data = frame.get_payload_as_bytes()
                 if kind is TEXT and not _is_utf8(data):
-                    self.end(Code.BAD_TEXT, "a text frame was not UTF-8")
+                    self.end_for(Code.BAD_TEXT, "a text frame was not UTF-8")
                 elif not self.closing:
                     self.on_message(kind, data)
             else:
@@ -138,6 +148,12 @@ class FramedConnection(WSListener):
             self.end(Code.SERVER_ERROR, "the server failed to handle a message")
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
+        said = transport.close_handshake
+        if not self.closing and said is not None and said.sent is not None and said.recv is None:
+            # The parser closes by itself for frames that it cannot take.
+            violation = VIOLATIONS.get(said.sent.code.value)
+            if violation is not None:
+                self.on_violation(violation, "a frame was malformed or too large")
         self.closing = True
         self._leave()
         self.on_end(Code.CONNECTION_LOST)
@@ -146,7 +162,7 @@ class FramedConnection(WSListener):
 
     def _odd_frame(self, kind: WSMsgType, frame: WSFrame) -> None:
         if frame.rsv1 or frame.rsv2 or frame.rsv3:
-            self.end(Code.PROTOCOL_VIOLATION, "reserved bits must be 0")
+            self.end_for(Code.PROTOCOL_VIOLATION, "reserved bits must be 0")
         elif kind is WSMsgType.CLOSE:
             self._on_close(frame)
         elif self.closing:
@@ -170,7 +186,7 @@ class FramedConnection(WSListener):
                 kind.value, frame.get_payload_as_bytes(), fin=bool(frame.fin)
             )
         except DisconnectError as error:
-            self.end(error.code, error.message)
+            self.end_for(error.code, error.message)
             return
         held_bytes = self._assembler.size_bytes
         if self.reader is not None and not self.reader.hold_fragments(held_bytes):
@@ -186,13 +202,19 @@ class FramedConnection(WSListener):
         try:
             parse_close(payload)
         except DisconnectError as error:
-            self.end(error.code, error.message)
+            self.end_for(error.code, error.message)
         if not self.closing:
             self.closing = True
             self.on_end(Code.CONNECTION_LOST)
             # The answer is the code that came.
             self.write(_frame(payload[:2], _OP_CLOSE))
         self._transport.disconnect()
+
+    def end_for(self, violation: Code, reason: str) -> None:
+        """Close for what the client sent."""
+        if not self.closing:
+            self.on_violation(violation, reason)
+        self.end(violation, reason)
 
     def goodbye(self, code: Code, reason: str) -> None:
         """Send a close frame; a client that does not answer it is cut off soon."""

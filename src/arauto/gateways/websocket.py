@@ -307,11 +307,17 @@ class WebSocketConnection(FramedConnection):
     def on_message(self, kind: WSMsgType, data: bytes) -> None:
         if kind is not self._wanted:
             flavour = "text" if self._wanted is TEXT else "binary"
-            self.end(Code.PROTOCOL_VIOLATION, f"this subprotocol uses {flavour} frames")
+            self.end_for(Code.PROTOCOL_VIOLATION, f"this subprotocol uses {flavour} frames")
         elif self._early is not None:
             self._early.append(data)
         elif self.session is not None:
             self.session.receive(data)
+
+    def on_violation(self, code: Code, reason: str) -> None:
+        id, user = (self.session.id, self.session.user) if self.session is not None else ("", "")
+        asker = Asker(id, user, self.transport, self.address)
+        refusals = self._gateway.env.refusals_of(self._hub)
+        refusals.note(ArautoError(code, reason), asker, request="frame")
 
     def on_alive(self) -> bool:
         # Before there is a session nothing more is read, so few can come.

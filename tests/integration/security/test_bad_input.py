@@ -99,6 +99,21 @@ async def test_a_bad_frame_costs_the_connection_that_sent_it(
         await hold_steady(node, 1)
 
 
+@pytest.mark.parametrize(("flavour", "sent", "codes"), FRAMES.values(), ids=FRAMES)
+async def test_a_bad_frame_is_counted_once_with_its_hub(
+    node: RunningNode, flavour: str, sent: bytes, codes: set[int]
+) -> None:
+    async with witness(node):
+        async with upgraded(node, flavour) as raw:
+            await raw.send(sent)
+            close_code = await raw.close_code()
+        await hold_steady(node, 1)
+        assert node.node.metrics.hub("shop").refused == {COUNTED[close_code]: 1}
+
+
+#: As what a connection counts that was closed with that code.
+COUNTED = {1002: Code.PROTOCOL_VIOLATION, 1007: Code.BAD_TEXT, 1009: Code.FRAME_TOO_LARGE}
+
 #: Frames that announce more than they may.
 ANNOUNCED = ["a length of 2^63", "a length of 2^40", "10,000 tiny fragments"]
 

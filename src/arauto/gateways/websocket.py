@@ -137,7 +137,9 @@ class WebSocketGateway:
         self, request: Upgrade, query: dict[str, list[str]], headers: dict[bytes, bytes]
     ) -> bytes | None:
         hub = last(query, "hub")
-        offer = headers.get(b"sec-websocket-protocol", b"").decode("latin-1")
+        # As many headers as the client likes, which are one list (RFC 6455, section 11.3.4).
+        lines = [value for name, value in request.headers if name == b"sec-websocket-protocol"]
+        offer = b",".join(lines).decode("latin-1")
         offered = [name.strip() for name in offer.split(",") if name.strip()]
         chosen = next((name for name in offered if name in self._formats), "")
         if offered and not chosen:

@@ -205,3 +205,18 @@ async def test_of_thousands_of_requests_in_one_piece_few_are_begun_and_those_are
         answers = await raw.until_closed()
         assert answers.count(b"HTTP/1.1 200 ") == answers.count(b"HTTP/1.1 ") == most
     await hold_steady(node)
+
+
+@pytest.mark.parametrize(
+    "offers",
+    [["arauto.v1.json", "chat"], ["chat", "arauto.v1.json"], ["chat, other", "arauto.v1.json"]],
+)
+async def test_subprotocols_offered_in_several_headers_are_one_list(
+    node: RunningNode, offers: list[str]
+) -> None:
+    lines = "".join(f"Sec-WebSocket-Protocol: {offer}\r\n" for offer in offers).encode()
+    async with opened(node) as raw:
+        await raw.send(get(WS, WITH_KEY + lines))
+        head = await raw.reader.readuntil(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 101 ")
+    assert b"\r\nSec-WebSocket-Protocol: arauto.v1.json\r\n" in head

@@ -27,6 +27,7 @@ __all__ = [
     "check_kept",
     "check_pattern",
     "compile_pattern",
+    "compiled",
     "fits",
     "is_pattern",
     "is_topic",
@@ -190,7 +191,7 @@ def matches(pattern: str, name: str) -> bool:
     if pattern[:1] == "/" and not is_pattern(pattern):
         return name.startswith(pattern if pattern == "/" else pattern + "/")
     if "#" in pattern:
-        return _compiled(pattern).match(name) is not None
+        return compiled(pattern).match(name) is not None
     pieces = pattern.split("*")
     return len(pieces) > 1 and fits(pieces, name)
 
@@ -228,7 +229,10 @@ def compile_pattern(pattern: str, *, segment: str = "[^:]++") -> re.Pattern[str]
     return re.compile(rf"{first}{middle}.*?{rest[-1]}\Z", re.DOTALL)
 
 
-_compiled = lru_cache(maxsize=4096)(compile_pattern)
+@lru_cache(maxsize=4096)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The same, kept for those that were asked for lately."""
+    return compile_pattern(pattern)
 
 
 def _literally(piece: str, segment: str) -> str:

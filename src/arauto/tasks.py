@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
-__all__ = ["Pace", "TaskSet", "at_once", "in_turns"]
+__all__ = ["Allowance", "Pace", "TaskSet", "at_once", "in_turns"]
 
 T = TypeVar("T")
 
@@ -47,6 +47,56 @@ class Pace:
         if self._done >= _TURN_STEPS:
             self._done = 0
             await asyncio.sleep(0)
+
+
+class Allowance:
+    """What may be done of some kind of work in each turn of the event loop, by all who have it done together.
+
+    Who finds it spent waits for `turn`, in line. A step that has begun is finished, so that a turn may take
+    that much more.
+    """
+
+    __slots__ = ("_is_passed_on", "_per_turn", "_spent", "_waiting")
+
+    def __init__(self, per_turn: float) -> None:
+        self._per_turn = per_turn
+        self._spent = 0.0
+        self._waiting: list[asyncio.Future[None]] = []
+        self._is_passed_on = False
+        """Whether those who waited are about to go on: nobody who comes now goes before them."""
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether something new is for a later turn."""
+        return self._spent >= self._per_turn or self._is_passed_on
+
+    def spend(self, amount: float) -> None:
+        """So much was done."""
+        if amount <= 0:
+            return
+        if not self._spent:
+            asyncio.get_running_loop().call_soon(self._renew)
+        self._spent += amount
+
+    async def turn(self) -> None:
+        """Wait for a turn in which something is left, if there is nothing in this one."""
+        while self._spent >= self._per_turn:
+            next_turn = asyncio.get_running_loop().create_future()
+            self._waiting.append(next_turn)
+            await next_turn
+
+    def _renew(self) -> None:
+        self._spent = 0.0
+        waiting, self._waiting = self._waiting, []
+        for next_turn in waiting:
+            if not next_turn.done():
+                next_turn.set_result(None)
+                self._is_passed_on = True
+        if self._is_passed_on:
+            asyncio.get_running_loop().call_soon(self._pass_on)
+
+    def _pass_on(self) -> None:
+        self._is_passed_on = False
 
 
 class TaskSet:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Audience"]
 
+#: What it takes to let in a session whose pattern leads to a channel that opens: some microseconds.
+_TOKENS_PER_NEWCOMER = 0.1
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Audience:
@@ -34,6 +37,7 @@ class Audience:
         "_lanes",
         "env",
         "hub",
+        "matching_effort",
         "name",
         "rules",
         "subscribers",
@@ -48,6 +52,8 @@ class Audience:
         """Sessions subscribed to this very name."""
         self._covering: dict[Subscriber, tuple[str, ...]] = {}
         """Sessions that may read it and that patterns or topics above lead here: by which."""
+        self.matching_effort = 0
+        """What it took to find them (`Matcher.effort`), the last time."""
         self._lanes: list[Lane] = []
         self._features: tuple[Feature, ...] = ()
 
@@ -137,11 +143,17 @@ class Audience:
         """
         if not len(self.hub.patterns) and not self._covering:
             return
+        matcher = self.hub.patterns
         found: dict[Subscriber, list[str]] = {subscriber: [] for subscriber in self._covering}
-        for pattern, holders in self.hub.patterns.match(self.name):
+        before = matcher.effort
+        leading = matcher.match(self.name)
+        self.matching_effort = matcher.effort - before
+        for pattern, holders in leading:
             for subscriber in holders:
                 found.setdefault(subscriber, []).append(pattern)
         newcomers = [s for s, patterns in found.items() if self._take_patterns(s, tuple(patterns))]
+        # Nobody is charged for that, but it takes its time.
+        self.env.trying.spend(len(newcomers) * _TOKENS_PER_NEWCOMER)
         if len(newcomers) == 1:
             self._join(newcomers[0])
             self.welcome(newcomers[0], (), recovered=True)

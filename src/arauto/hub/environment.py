@@ -13,7 +13,7 @@ from arauto.hub.holdings import Pools
 from arauto.hub.hooks import FeatureSpec
 from arauto.hub.ownership import Local, Ownership
 from arauto.storage.base import Storage
-from arauto.tasks import TaskSet
+from arauto.tasks import Allowance, TaskSet
 from arauto.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from arauto.hub.hub import Hub
 
 __all__ = ["Environment", "HubLimits"]
+
+
+#: Patterns and grants are tried for so long in a turn, in tokens: some three milliseconds.
+_TRYING_PER_TURN = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,9 @@ class Environment:
     encodings: Encodings = field(default_factory=Encodings)
     leaving: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a pattern over very many channels is left: one after the other, however many end at once."""
+    trying: Allowance = field(default_factory=lambda: Allowance(_TRYING_PER_TURN))
+    """What openings and decisions may take in a turn: names are tried against patterns and grants, of which
+    there may be very many. In tokens of 50 microseconds."""
     ownership: Ownership = field(default_factory=Local)
     journal_subscriptions: bool = True
     """Whether the journal says who subscribed to what."""

@@ -17,20 +17,16 @@ from arauto.hub.departed import Departed
 from arauto.hub.environment import Environment
 from arauto.hub.epoch import RANDOM_BITS, began_ms, make_epoch
 from arauto.hub.holdings import Holdings
-from arauto.hub.matcher import Matcher, is_loose
+from arauto.hub.matcher import Matcher
 from arauto.hub.name_index import SLICE_LEN, NameIndex
 from arauto.hub.ownership import HERE
+from arauto.hub.pattern_bounds import check_room
 from arauto.hub.quota import TokenBucket
 from arauto.hub.refusals import Refusals
 from arauto.hub.retained import Retained
 from arauto.hub.rules import HubState
 from arauto.hub.stored_keys import StoredKeys
 from arauto.hub.subscriber import Subscriber
-from arauto.limits import (
-    LOOSE_PATTERNS_LEN_MAX,
-    PATTERN_FORMS_LEN_MAX,
-    TRIED_PATTERNS_LEN_MAX,
-)
 from arauto.model import Serial
 from arauto.names import namespace_of
 from arauto.settings import Quotas
@@ -40,6 +36,8 @@ __all__ = ["Hub"]
 
 #: What a disconnection counts for: its frames are written.
 _DISCONNECT_STEPS = 10
+#: So much of `Matcher.effort` counts for a step.
+_EFFORT_PER_STEP = 16
 
 
 class Hub:
@@ -330,27 +328,9 @@ class Hub:
         if holders is not None:
             holders[subscriber] = None
             return
-        if is_loose(pattern) and self.patterns.loose_len >= LOOSE_PATTERNS_LEN_MAX:
-            raise ArautoError(
-                Code.TOO_MANY_SUBSCRIPTIONS,
-                f"a hub has at most {LOOSE_PATTERNS_LEN_MAX} patterns that begin with a wildcard",
-                field="channel",
-            )
-        if self.patterns.tried_len_with(pattern) > TRIED_PATTERNS_LEN_MAX:
-            raise ArautoError(
-                Code.TOO_MANY_SUBSCRIPTIONS,
-                f"a hub has at most {TRIED_PATTERNS_LEN_MAX} patterns that begin alike and have a * before "
-                "their end; # for one segment and a * at the end have no such limit",
-                field="channel",
-            )
+        check_room(self.patterns, pattern)
         self.patterns.add(pattern, {subscriber: None})
 
-        if self.patterns.forms_len_with(pattern) > PATTERN_FORMS_LEN_MAX:
-            raise ArautoError(
-                Code.TOO_MANY_SUBSCRIPTIONS,
-                f"patterns of a hub have # in at most {PATTERN_FORMS_LEN_MAX} combinations of places",
-                field="channel",
-            )
     def drop_pattern(self, pattern: str, subscriber: Subscriber) -> None:
         """The session gives a pattern up, or has to. Where it covers very much, that takes a moment: see
         `leave`."""
@@ -451,7 +431,7 @@ class Hub:
                 self._apply_rules(channel)
                 # Who may read it depends on the hub's settings too.
                 channel.rematch()
-            await pace.after(1 + channel.member_count)
+            await pace.after(1 + channel.member_count + channel.matching_effort // _EFFORT_PER_STEP)
         for subscriber in list(self.sessions.values()):
             await pace.after(1 + subscriber.session.recheck())
         await self.retained.load_rest()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from arauto.names import ancestors, compile_pattern, fits, is_topic, literal_prefix
+from arauto.names import ancestors, compiled, fits, is_topic, literal_prefix
 
 __all__ = ["Matcher", "is_compiled", "is_loose", "is_tried", "trying_steps"]
 
@@ -78,7 +78,7 @@ class _Globs(Generic[T]):
     __slots__ = ("_alike", "_largest", "_sizes", "tried_len")
 
     def __init__(self) -> None:
-        self._alike: _Prefixes[dict[str, tuple[Callable[[str], object], int, T]]] = _Prefixes()
+        self._alike: _Prefixes[dict[str, tuple[str, Callable[[str], object], int, T]]] = _Prefixes()
         self._sizes: dict[int, dict[int, int]] = {}
         """By length of prefix: how many prefixes have so many globs."""
         self._largest: dict[int, int] = {}
@@ -100,7 +100,7 @@ class _Globs(Generic[T]):
             self._alike.set(prefix, alike)
         if pattern not in alike:
             self._resize(len(prefix), len(alike), len(alike) + 1)
-        alike[pattern] = _tester(pattern), _weight(pattern), value
+        alike[pattern] = _ending(pattern), _tester(pattern), _weight(pattern), value
 
     def remove(self, pattern: str) -> None:
         prefix = literal_prefix(pattern)
@@ -119,10 +119,12 @@ class _Globs(Generic[T]):
         size = len(channel)
         steps = self._alike.steps
         for alike in self._alike.of(channel):
-            for pattern, (covers, weight, value) in alike.items():
-                steps += 1 + (weight * size >> _TRYING_SHIFT)
-                if covers(channel):
-                    found.append((pattern, value))
+            steps += len(alike)
+            for pattern, (ending, covers, weight, value) in alike.items():
+                if channel.endswith(ending):
+                    steps += weight * size >> _TRYING_SHIFT
+                    if covers(channel):
+                        found.append((pattern, value))
         return steps
 
     def _resize(self, length: int, before: int, after: int) -> None:
@@ -351,15 +353,21 @@ def is_compiled(pattern: str) -> bool:
     return is_tried(pattern) and "#" in pattern
 
 
-def trying_steps(pattern: str, name_len: int) -> int:
-    """What trying a pattern for one name takes, as counted in `Matcher.effort`."""
-    return 1 + (_weight(pattern) * name_len >> _TRYING_SHIFT)
+def trying_steps(pattern: str, chars: int) -> int:
+    """What trying a pattern for names of so many characters takes, as counted in `Matcher.effort`, beside a
+    step for each."""
+    return _weight(pattern) * chars >> _TRYING_SHIFT
 
 
 def _tester(pattern: str) -> Callable[[str], object]:
     if "#" in pattern:
-        return compile_pattern(pattern).match
+        return compiled(pattern).match
     return partial(fits, pattern.split("*"))
+
+
+def _ending(pattern: str) -> str:
+    """What every name that a pattern covers ends with: all behind its last wildcard."""
+    return pattern[max(pattern.rfind("*"), pattern.rfind("#")) + 1 :]
 
 
 def _weight(pattern: str) -> int:

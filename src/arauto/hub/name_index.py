@@ -12,6 +12,7 @@ from itertools import islice
 
 from sortedcontainers import SortedSet  # type: ignore[import-untyped]
 
+from arauto.hub.matcher import trying_steps
 from arauto.names import is_pattern, is_topic, literal_prefix, matches
 
 __all__ = ["SLICE_LEN", "NameIndex"]
@@ -21,14 +22,18 @@ SLICE_LEN = 500
 
 #: The steps that comparing one name with a pattern counts for.
 _COMPARISON_LEN = 10
+#: And those of a matcher, which are shorter.
+_STEPS_PER_NAME = 2
 
 
 class NameIndex:
     """A set of channel names, ordered by code point."""
 
-    __slots__ = ("_names", "_range")
+    __slots__ = ("_names", "_range", "effort")
 
     def __init__(self) -> None:
+        self.effort = 0
+        """What comparing names with patterns took so far, in the steps of `Matcher.effort`."""
         self._names = SortedSet()
         self._range: Callable[..., Iterator[str]] = self._names.irange
 
@@ -63,6 +68,8 @@ class NameIndex:
         last = candidates[-1] if len(candidates) == scan_len else ""
         if exact:
             return candidates, last
+        chars = sum(map(len, candidates))
+        self.effort += _STEPS_PER_NAME * len(candidates) + trying_steps(pattern, chars)
         return [name for name in candidates if matches(pattern, name)], last
 
     async def walk(self, pattern: str) -> AsyncIterator[list[str]]:

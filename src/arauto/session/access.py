@@ -13,7 +13,7 @@ from arauto.grants import GrantSet
 from arauto.hub.channel import Channel
 from arauto.model import Identity
 from arauto.names import check_channel
-from arauto.session.cost import admit_deciding, deciding_cost
+from arauto.session.cost import admit_deciding, deciding_cost, matching_cost, pay
 from arauto.settings import HubSettings, Rules
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ __all__ = [
     "check_readable",
     "closed_again",
     "granted_to",
+    "open_channel",
+    "open_now",
     "open_readable",
     "open_writable",
     "readable",
@@ -52,7 +54,7 @@ class Deciding:
 
     def charge(self) -> None:
         """Take it from the session's rate."""
-        self._session.bucket.owe(self.cost)
+        pay(self._session, self.cost)
 
 
 def granted_to(session: "Session", identity: Identity | None) -> GrantSet | None:
@@ -74,7 +76,7 @@ def readable(session: "Session", name: str) -> Channel | None:
     """The channel, if the session may subscribe to it; None if it must be opened first."""
     check_channel(name)
     check_readable(session, name)
-    return session.hub.channel(name)
+    return open_now(session, name)
 
 
 def check_readable(session: "Session", name: str) -> None:
@@ -90,7 +92,41 @@ def writable(session: "Session", name: str) -> Channel | None:
     """The channel, if the session may publish to it; None if it must be opened first."""
     check_channel(name)
     _check(session, name, publish_refusal)
-    return session.hub.channel(name)
+    return open_now(session, name)
+
+
+def open_now(session: "Session", name: str) -> Channel | None:
+    """The channel, made now if that can be; the session pays for finding the patterns that lead there. None
+    if it must be opened first: it needs storage, or enough was tried in this turn.
+
+    Raises:
+        ArautoError: as `Hub.channel`.
+    """
+    hub = session.hub
+    channel = hub.channels.get(name)
+    if channel is not None:
+        return channel
+    if hub.env.trying.is_spent:
+        return None
+    channel = hub.channel(name)
+    if channel is not None:
+        pay(session, matching_cost(channel.matching_effort))
+    return channel
+
+
+async def open_channel(session: "Session", name: str) -> Channel:
+    """The same for a channel that must be opened first.
+
+    Raises:
+        ArautoError: as `Hub.open_channel`.
+    """
+    hub = session.hub
+    await hub.env.trying.turn()
+    is_open = name in hub.channels
+    channel = await hub.open_channel(name)
+    if not is_open:
+        pay(session, matching_cost(channel.matching_effort))
+    return channel
 
 
 def _check(
@@ -107,7 +143,7 @@ def _check(
         admit_deciding(session)
         before = granted.effort
         refusal = refusal_of(session, name, rules, state.settings)
-        session.bucket.owe(deciding_cost(granted.effort - before))
+        pay(session, deciding_cost(granted.effort - before))
     if refusal is not None:
         raise refusal
 
@@ -125,7 +161,7 @@ async def open_writable(session: "Session", name: str) -> Channel:
 async def _open(
     session: "Session", name: str, allowed: Callable[["Session", str], Channel | None]
 ) -> Channel:
-    await session.hub.open_channel(name)
+    await open_channel(session, name)
     if session.is_revoked():
         raise withdrawn()
     session.check_expiry()

@@ -16,7 +16,7 @@ from arauto.codec.events import (
     UnsubscribeRequest,
 )
 from arauto.errors import ArautoError, Code
-from arauto.hub.matcher import is_compiled
+from arauto.hub.matcher import is_tried
 from arauto.model import Grants
 from arauto.settings import Quotas
 
@@ -36,8 +36,10 @@ __all__ = [
     "grants_cost",
     "hear",
     "items_cost",
+    "matching_cost",
     "page_cost",
     "pattern_cost",
+    "pay",
     "rate_error",
     "request_cost",
     "visits_cost",
@@ -57,6 +59,8 @@ _DOCUMENT_BYTES_SHIFT = 9
 _VISITS_SHIFT = 8
 #: One token for so many characters compared with those of grants. They take some 50 microseconds.
 _EFFORT_PER_TOKEN = 131_072
+#: One token for so many steps of a matcher: some 50 microseconds.
+_MATCHING_PER_TOKEN = 200
 #: So many heartbeats of a second cost nothing, whatever else a session owes.
 _FREE_BEATS = 200
 
@@ -91,8 +95,8 @@ def covered_cost(count: int) -> int:
 
 
 def pattern_cost(pattern: str) -> int:
-    """For a pattern that has to be compiled, which takes up to some milliseconds."""
-    return 1 + len(pattern) // _CHARS_PER_TOKEN if is_compiled(pattern) else 0
+    """For a pattern that has to be tried: with `#` as well, compiling it takes up to some milliseconds."""
+    return 1 + len(pattern) // _CHARS_PER_TOKEN if is_tried(pattern) else 0
 
 
 def document_cost(size_bytes: int) -> int:
@@ -147,8 +151,21 @@ def deciding_cost(effort: int) -> float:
     return effort / _EFFORT_PER_TOKEN
 
 
+def matching_cost(effort: int) -> float:
+    """For what trying patterns has taken (`Matcher.effort`): seldom a whole token for one name."""
+    return effort / _MATCHING_PER_TOKEN
+
+
+def pay(session: "Session", cost: float) -> None:
+    """Take what trying patterns or grants took from the session's rate, and from what may be done in this
+    turn."""
+    session.bucket.owe(cost)
+    session.env.hub.trying.spend(cost)
+
+
 def admit_deciding(session: "Session") -> None:
-    """Grants that have to be tried are tried on credit, for the rest of a request too, but not without end.
+    """Grants, and names that a pattern may cover, are tried on credit, for the rest of a request too, but not
+    without end.
 
     Raises:
         ArautoError: RATE_LIMITED if the session owes for more than a second.

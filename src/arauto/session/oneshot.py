@@ -24,7 +24,7 @@ from arauto.hub.sender import Sender
 from arauto.model import RESERVED_HEADERS, Identity, Serial
 from arauto.names import check_channel
 from arauto.session.access import withdrawn
-from arauto.session.cost import deciding_cost, rate_error
+from arauto.session.cost import deciding_cost, matching_cost, rate_error
 
 __all__ = [
     "Caller",
@@ -37,8 +37,8 @@ __all__ = [
     "refuse_all",
 ]
 
-#: Grants are tried for no more than this in one request: some 50 milliseconds.
-_DECIDING_TOKENS_MAX = 1_000
+#: Grants and patterns are tried for no more than this in one request: some 50 milliseconds.
+_TRYING_TOKENS_MAX = 1_000
 
 #: (hub, channel, headers) → headers to send on.
 TracePublish = Callable[[str, str, dict[str, str] | None], dict[str, str] | None]
@@ -100,7 +100,7 @@ def published(outcomes: list[AckItem]) -> Published:
 class Caller:
     """Who asks: an identity, or nobody in particular. Implements `authorise.Who` and `correlate.Author`."""
 
-    __slots__ = ("_is_revoked", "granted", "identity")
+    __slots__ = ("_is_revoked", "granted", "identity", "matching_tokens")
 
     def __init__(
         self, identity: Identity | None, is_revoked: Callable[[], bool] = lambda: False
@@ -109,6 +109,8 @@ class Caller:
         self._is_revoked = is_revoked
         self.identity = identity
         self.granted = GrantSet(identity.grants) if identity is not None else None
+        self.matching_tokens = 0.0
+        """What finding the patterns has cost that lead to channels which opened."""
 
     @property
     def user(self) -> str:
@@ -116,8 +118,9 @@ class Caller:
 
     @property
     def deciding_tokens(self) -> float:
-        """What deciding by the grants has cost so far."""
-        return deciding_cost(self.granted.effort) if self.granted is not None else 0
+        """What deciding by the grants has cost so far, and trying patterns."""
+        deciding = deciding_cost(self.granted.effort) if self.granted is not None else 0
+        return deciding + self.matching_tokens
 
     def check_standing(self) -> None:
         """Ask again after each wait: an administrator may have shut the caller out meanwhile.
@@ -188,11 +191,18 @@ async def _publish(
             outcome.set_result(AckItem(serial=serial, duplicate=duplicate, error=failed))
 
     try:
-        _check_rights(hub.state, item, caller)
-        channel = hub.channel(item.channel)
+        trying = hub.env.trying
+        if trying.is_spent:
+            await trying.turn()
+        _decide(hub, item, caller)
+        channel = hub.channels.get(item.channel)
         if channel is None:
             channel = await hub.open_channel(item.channel)
-            _check_rights(hub.state, item, caller)
+            cost = matching_cost(channel.matching_effort)
+            trying.spend(cost)
+            if caller is not None:
+                caller.matching_tokens += cost
+            _decide(hub, item, caller)
         hub.admit_publish(len(item.payload))
         if trace is not None:
             headers = trace(hub.name, item.channel, item.headers)
@@ -203,12 +213,19 @@ async def _publish(
     return outcome
 
 
+def _decide(hub: Hub, item: PublishItem, caller: Caller | None) -> None:
+    before = caller.deciding_tokens if caller is not None else 0
+    _check_rights(hub.state, item, caller)
+    if caller is not None:
+        hub.env.trying.spend(caller.deciding_tokens - before)
+
+
 def _check_rights(state: HubState, item: PublishItem, caller: Caller | None) -> None:
     check_channel(item.channel)
     if caller is None:
         return
     caller.check_standing()
-    if caller.deciding_tokens > _DECIDING_TOKENS_MAX:
+    if caller.deciding_tokens > _TRYING_TOKENS_MAX:
         raise rate_error(state.settings.quotas)
     rules = state.resolve_rules(item.channel)
     refusal = publish_refusal(caller, item.channel, rules, state.settings)

@@ -73,12 +73,16 @@ def handle_publish(session: "Session", request: PublishRequest) -> Coroutine[Any
 async def _publish_rest(
     session: "Session", items: tuple[PublishItem, ...], start: int, acks: _Acks | None
 ) -> None:
-    """The rest of a request whose next channel has to be opened first."""
+    """The rest of a request whose next channel has to be opened first. What opens others goes on in the next
+    turn whenever enough was tried in this one."""
+    trying = session.env.hub.trying
     refused_len = 0
     for index in range(start, len(items)):
         item = items[index]
         reply = acks.slot(index, item.channel) if acks is not None else None
         try:
+            if trying.is_spent:
+                await trying.turn()
             if session.is_revoked():
                 raise withdrawn()
             channel = _target(session, item.channel) or await open_writable(session, item.channel)
@@ -91,7 +95,8 @@ async def _publish_rest(
 
 
 def _target(session: "Session", name: str) -> Channel | None:
-    """The channel, if the session may publish to it; None if it must be opened first."""
+    """The channel, if the session may publish to it; None if that has to wait: it must be opened first, or
+    enough was tried in this turn."""
     targets = session.targets
     hub = session.hub
     if targets is not None and session.targets_generation == hub.generation and name in targets:
@@ -103,6 +108,8 @@ def _target(session: "Session", name: str) -> Channel | None:
 
 def _find_target(session: "Session", name: str) -> Channel | None:
     hub = session.hub
+    if hub.env.trying.is_spent:
+        return None
     if session.targets is None or session.targets_generation != hub.generation:
         session.targets = set()
         session.targets_generation = hub.generation

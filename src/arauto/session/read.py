@@ -17,7 +17,7 @@ from arauto.features.presence import PresenceFeature
 from arauto.hub.channel import Channel
 from arauto.hub.history import HistoryPage, read_history
 from arauto.hub.outbox import Outbox
-from arauto.session.access import closed_again, open_readable, readable
+from arauto.session.access import closed_again, open_channel, open_readable, readable
 from arauto.session.cost import charge, page_cost
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def handle_history(session: "Session", request: HistoryRequest) -> None:
 
 async def _history(session: "Session", request: HistoryRequest) -> None:
     try:
-        channel = await session.hub.open_channel(request.channel)
+        channel = await open_channel(session, request.channel)
         page = await read_history(
             channel,
             HistoryPage(

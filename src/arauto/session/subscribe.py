@@ -23,13 +23,16 @@ from arauto.codec.events import (
 from arauto.errors import ArautoError, Code
 from arauto.flow.authorise import Who, subscribe_refusal
 from arauto.hub.channel import Channel
+from arauto.hub.matcher import is_compiled
 from arauto.hub.recovery import Recovery
 from arauto.hub.rules import HubState
 from arauto.model import Message, Serial
-from arauto.names import ALL_CHANNELS, check_pattern, is_wide, matches
-from arauto.session.access import Deciding, check_readable
+from arauto.names import ALL_CHANNELS, check_pattern, compiled, is_wide, matches
+from arauto.session.access import Deciding, check_readable, open_channel, open_now
 from arauto.session.catchup import Catchup, Room
-from arauto.session.cost import bytes_cost, covered_cost, page_cost, pattern_cost
+from arauto.session.cost import covered_cost, page_cost, pattern_cost
+from arauto.session.looking import look, walk
+from arauto.session.welcome import Welcome
 
 if TYPE_CHECKING:
     from arauto.session.session import Session
@@ -135,50 +138,23 @@ def _answer(session: "Session", id: int, plans: list[Plan]) -> None:
     session.restorable.changed()
 
 
-class _Welcome:
-    """What follows a successful result."""
-
-    __slots__ = ("channel", "greet", "recovered", "replay")
-
-    def __init__(
-        self,
-        channel: Channel | None,
-        replay: Sequence[Message] = (),
-        *,
-        recovered: bool = True,
-        greet: tuple[str, int] | None = None,
-    ) -> None:
-        self.channel = channel
-        self.replay = replay
-        self.recovered = recovered
-        self.greet = greet
-        """What to look for retained messages of, and up to when."""
-
-    def send(self, session: "Session") -> None:
-        session.bucket.owe(bytes_cost(sum(len(message.payload) for message in self.replay)))
-        if self.channel is not None:
-            session.bucket.owe(page_cost(self.channel.greeting_len, 0))
-            self.channel.welcome(session.subscriber, self.replay, recovered=self.recovered)
-        elif self.replay:
-            encode = session.outbox.format.encode_message
-            session.outbox.put(b"".join(map(encode, self.replay)))
-            session.hub.count_deliveries(len(self.replay))
-        if self.greet is not None:
-            session.greet(*self.greet)
-
-
 # --- step one: waiting --------------------------------------------------------------------------------
 
 
 def _must_wait(session: "Session", plan: Plan) -> bool:
-    """Check the item and say whether something has to be opened, read or walked over first."""
+    """Check the item and say whether something has to be opened, read or walked over first, or enough was
+    tried in this turn."""
     item = plan.item
+    if session.env.hub.trying.is_spent:
+        return True
     try:
         _check(session, item)
         if is_wide(item.channel):
-            _, more = session.hub.names.page(item.channel, "", _AT_ONCE_LEN)
+            if is_compiled(item.channel):
+                return True
+            _, more = look(session, item.channel, "", _AT_ONCE_LEN)
             return bool(more) or item.positions is not None
-        channel = session.hub.channel(item.channel)
+        channel = open_now(session, item.channel)
         if channel is None:
             return True
         since = item.since
@@ -194,6 +170,7 @@ async def prepare(session: "Session", plans: list[Plan]) -> None:
     room = Room(_READ_TIMES * session.env.hub.limits.replay_bytes_max)
     with ExitStack() as watching:
         for plan in plans:
+            await session.env.hub.trying.turn()
             if plan.error is not None or session.has_ended():
                 continue
             try:
@@ -202,7 +179,7 @@ async def prepare(session: "Session", plans: list[Plan]) -> None:
                     plan.opened = watching.enter_context(session.hub.watching())
                     await _prepare_wide(session, plan, room)
                 else:
-                    channel = await session.hub.open_channel(plan.item.channel)
+                    channel = await open_channel(session, plan.item.channel)
                     if plan.item.since is not None:
                         await plan.catchup.prepare(channel, session.subscriber, room)
             except ArautoError as error:
@@ -210,10 +187,13 @@ async def prepare(session: "Session", plans: list[Plan]) -> None:
 
 
 async def _prepare_wide(session: "Session", plan: Plan, room: Room) -> None:
-    hub, name = session.hub, plan.item.channel
+    name = plan.item.channel
     limit = session.env.hub.limits.pattern_positions_len_max
+    if is_compiled(name):
+        compiled(name)
+        session.env.hub.trying.spend(pattern_cost(name))
     covered: dict[str, None] = {}
-    async for names in hub.names.walk(name):
+    async for names in walk(session, name):
         covered |= dict.fromkeys(names)
         if len(covered) > limit:
             await _join_many(session, plan)
@@ -222,7 +202,7 @@ async def _prepare_wide(session: "Session", plan: Plan, room: Room) -> None:
     if plan.item.positions is None:
         return
     for closed in await plan.catchup.find_closed(session):
-        await hub.open_channel(closed)
+        await open_channel(session, closed)
     for channel in plan.channels(session):
         await plan.catchup.prepare(channel, session.subscriber, room)
 
@@ -237,7 +217,7 @@ async def _join_many(session: "Session", plan: Plan) -> None:
         return
     _check(session, plan.item)
     _hold(session, plan)
-    async for names in session.hub.names.walk(name):
+    async for names in walk(session, name):
         if session.has_ended() or name not in session.subscriptions:
             return
         session.bucket.owe(covered_cost(len(names)))
@@ -293,11 +273,11 @@ class _Replays:
 
 def subscribe_now(
     session: "Session", plans: list[Plan]
-) -> tuple[tuple[SubscribeResult, ...], list[_Welcome]]:
+) -> tuple[tuple[SubscribeResult, ...], list[Welcome]]:
     """Join everything that can be joined. Queue the reply next, then send the welcomes. Who is sent away on
     the way, for one refusal too many, joins nothing more."""
     results: list[SubscribeResult] = []
-    welcomes: list[_Welcome] = []
+    welcomes: list[Welcome] = []
     replays = _Replays(session, plans)
     refused_len = 0
     for plan in plans:
@@ -331,7 +311,7 @@ def _refused(
 
 
 def _join_channel(
-    session: "Session", plan: Plan, welcomes: list[_Welcome], replays: _Replays
+    session: "Session", plan: Plan, welcomes: list[Welcome], replays: _Replays
 ) -> SubscribeResult:
     name = plan.item.channel
     channel = session.hub.channel(name)
@@ -345,14 +325,14 @@ def _join_channel(
     session.subscription_began(name)
     greet = None if recovered else (name, session.hub.place().offset)
     replay = replays.take(channel)
-    welcomes.append(_Welcome(channel, replay, recovered=recovered, greet=greet))
+    welcomes.append(Welcome(channel, replay, recovered=recovered, greet=greet))
     return SubscribeResult(
         channel=name, serial=channel.serial, recovered=recovered, recovered_count=count
     )
 
 
 def _join_wide(
-    session: "Session", plan: Plan, welcomes: list[_Welcome], replays: _Replays
+    session: "Session", plan: Plan, welcomes: list[Welcome], replays: _Replays
 ) -> SubscribeResult:
     name, positions = plan.item.channel, plan.item.positions
     channels = plan.channels(session)
@@ -376,11 +356,11 @@ def _join_wide(
         replay = replays.take(channel)
         if is_new or replay:
             # If it is here by another subscription, that need not have brought the same place along.
-            welcomes.append(_Welcome(channel if is_new else None, replay))
+            welcomes.append(Welcome(channel if is_new else None, replay))
     deciding.charge()
     place = session.hub.place()
     if positions is None:
-        welcomes.append(_Welcome(None, greet=(name, place.offset)))
+        welcomes.append(Welcome(None, greet=(name, place.offset)))
     else:
         unrecovered += plan.catchup.lost_with_closed(covered)
     limit = session.env.hub.limits.pattern_positions_len_max
@@ -400,13 +380,13 @@ def _join_wide(
     )
 
 
-def _joined_many(session: "Session", plan: Plan, welcomes: list[_Welcome]) -> SubscribeResult:
+def _joined_many(session: "Session", plan: Plan, welcomes: list[Welcome]) -> SubscribeResult:
     name = plan.item.channel
     if name not in session.subscriptions:
         raise ArautoError(Code.SUBSCRIBE_DENIED, "it is no longer allowed", field="channel")
     if plan.item.positions is not None:
         return SubscribeResult(channel=name, positions={}, unrecovered=(name,))
-    welcomes.append(_Welcome(None, greet=(name, session.hub.place().offset)))
+    welcomes.append(Welcome(None, greet=(name, session.hub.place().offset)))
     return SubscribeResult(channel=name, positions={})
 
 

@@ -1,9 +1,13 @@
 """A request takes tokens of the session's rate by its items and bytes, so that work is what is limited."""
 
+import asyncio
+import re
 from collections.abc import Iterable
+from itertools import pairwise
 
 import pytest
 
+from arauto import names
 from arauto.codec.events import (
     Ack,
     AuthReply,
@@ -18,6 +22,9 @@ from arauto.codec.events import (
     Operation,
     Ping,
     Pong,
+    PresenceRequest,
+    PublishItem,
+    PublishRequest,
     Request,
     Restored,
     RestoreKey,
@@ -29,8 +36,10 @@ from arauto.codec.events import (
 from arauto.codec.proto import ProtoCodec
 from arauto.errors import ArautoError, Code
 from arauto.hub.environment import HubLimits
+from arauto.hub.refusals import Asker
 from arauto.model import Identity, Serial, When
 from arauto.names import ALL_CHANNELS
+from arauto.session.oneshot import publish_all
 from arauto.settings import HubSettings, Quotas, Rules
 from tests.unit.session.conftest import MakeDesk
 from tests.unit.session.desk import Client, Desk, grants, publish, subscribe
@@ -446,3 +455,164 @@ async def test_coming_back_costs_by_places_and_subscriptions(make_desk: MakeDesk
     key = client.take(RestoreKey).key
     await back.ask(RestoreRequest(id=1, key=key, positions=places), Restored)
     assert RATE - left(back) == 15 + 11
+
+
+#: Tried in vain for each channel that opens, each to its end.
+IN_VAIN = tuple(f"b*{'b' * 100}{n:03}*c" for n in range(500))
+FRESH = tuple(f"{'b' * 200}{n:03}c" for n in range(60))
+#: What that takes of a matcher for one channel, in tokens.
+IN_VAIN_TOKENS = 500 * (1 + (106 * 204 >> 12)) / 200
+
+
+async def with_patterns(desk: Desk) -> None:
+    """A hub in which somebody holds them."""
+    other = await desk.connect()
+    for n in range(0, 500, 50):
+        reply = await other.subscribe(*IN_VAIN[n : n + 50], id=n + 1)
+        assert all(result.error is None for result in reply.results)
+        desk.clock.advance(20)
+
+
+@pytest.mark.parametrize("kind", ["publish", "subscribe", "presence"])
+async def test_opening_channels_costs_what_finding_their_patterns_takes(
+    make_desk: MakeDesk, kind: str
+) -> None:
+    """Seen: 240 names in one request held the loop for five seconds, for 40 tokens."""
+    desk = make_desk(settings=SETTINGS)
+    await with_patterns(desk)
+    client = await desk.connect()
+    if kind == "publish":
+        await client.do(
+            PublishRequest(
+                items=tuple(PublishItem(channel=name, payload=b"") for name in FRESH[:20])
+            )
+        )
+    elif kind == "subscribe":
+        await client.subscribe(*FRESH[:20])
+    else:
+        for name in FRESH[:2]:
+            await client.do(PresenceRequest(id=1, channel=name))
+            desk.clock.advance(0.5)
+    opened_len = len(client.session.hub.channels)
+    assert opened_len == (2 if kind == "presence" else 20)
+    assert left(client) < RATE - opened_len * IN_VAIN_TOKENS + (RATE // 2 if opened_len == 2 else 0)
+
+
+UNLIMITED = HubSettings(default_public=True, quotas=Quotas(session_messages_per_s=0))
+
+
+async def most_in_a_turn(desk: Desk) -> tuple[int, int]:
+    """(the most channels that opened in one turn of the loop from now on, all of them)."""
+    hub = desk.directory.hubs["shop"]
+    counts = [0, len(hub.channels)]
+    while len(desk.world.tasks) or len(counts) < 10:
+        desk.clock.run_soon()
+        await asyncio.sleep(0)
+        counts.append(len(hub.channels))
+    return max(after - before for before, after in pairwise(counts)), counts[-1]
+
+
+#: What a turn may take by the bound on it, and the one with which it is exceeded.
+IN_A_TURN = int(60 / IN_VAIN_TOKENS) + 2
+
+
+@pytest.mark.parametrize("kind", ["publish", "one by one", "subscribe", "over HTTP"])
+async def test_channels_open_some_in_a_turn_where_patterns_have_to_be_tried(
+    make_desk: MakeDesk, kind: str
+) -> None:
+    desk = make_desk(settings=UNLIMITED)
+    await with_patterns(desk)
+    clients = [await desk.connect() for _ in range(3)]
+    hub = clients[0].session.hub
+    for n, client in enumerate(clients):
+        fresh = FRESH[n * 20 : n * 20 + 20]
+        items = tuple(PublishItem(channel=name, payload=b"x") for name in fresh)
+        if kind == "publish":
+            client.send(PublishRequest(id=1, items=items))
+        elif kind == "one by one":
+            for k, item in enumerate(items):
+                client.send(PublishRequest(id=k + 1, items=(item,)))
+        elif kind == "subscribe":
+            client.send(subscribe(*fresh, id=1))
+        else:
+            work = publish_all(hub, items, Asker(), None, size_bytes=100)
+            desk.world.tasks.spawn(work)
+        client.send(Ping(id=99))
+    most, total = await most_in_a_turn(desk)
+    assert total == len(FRESH)
+    assert most <= IN_A_TURN
+    await desk.settle()
+    for client in clients:
+        answers = [
+            event for event in client.inbox if isinstance(event, Ack | SubscribeReply | Pong)
+        ]
+        ids = {"one by one": [*range(1, 21), 99], "over HTTP": [99]}.get(kind, [1, 99])
+        assert [answer.id for answer in answers] == ids, "in the order in which they were asked"
+
+
+async def test_names_are_decided_on_some_in_a_turn_where_grants_have_to_be_tried(
+    make_desk: MakeDesk,
+) -> None:
+    settings = HubSettings(quotas=Quotas(session_messages_per_s=0))
+    desk = make_desk(settings=settings)
+    client = await with_grants(desk, [*USELESS, "room:*x"])
+    wanted = [f"room:{'y' * 200}{n}x" for n in range(200)]
+    await client.subscribe(wanted[0])  # the grants are compiled, once
+    granted = client.session.granted
+    assert granted is not None
+    before = granted.effort
+    client.send(subscribe(*wanted[1:], id=1))
+    efforts = [before, granted.effort]
+    while len(desk.world.tasks):
+        desk.clock.run_soon()
+        await asyncio.sleep(0)
+        efforts.append(granted.effort)
+    [reply] = client.take_all(SubscribeReply)
+    assert all(result.error is None for result in reply.results)
+    assert efforts[-1] - before > 199 * 500 * 2_000
+    assert max(b - a for a, b in pairwise(efforts)) < 75 * 131_072
+    await desk.settle()
+    assert granted.effort == efforts[-1], "nothing is decided twice"
+
+
+async def test_what_a_pattern_looks_at_costs_also_if_it_covers_none_of_it(
+    make_desk: MakeDesk,
+) -> None:
+    """Seen: patterns over 20,000 channels, subscribed to and given up over and over, for a token each."""
+    desk = make_desk(settings=SETTINGS)
+    client = await desk.connect()
+    hub = client.session.hub
+    for n in range(6_000):
+        hub.channel(f"c:1:{n}")
+    patterns = [f"c:*:zz{n}" for n in range(4)]
+    reply = await client.subscribe(*patterns)
+    errors = [result.error.code if result.error else None for result in reply.results]
+    assert errors == [None, None, Code.RATE_LIMITED, Code.RATE_LIMITED]
+    assert left(client) <= RATE - 2 * 2 * 6_000 * 2 / 200
+    assert list(client.session.subscriptions) == patterns[:2]
+
+
+async def test_patterns_that_have_to_be_compiled_are_some_in_a_turn(
+    make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled_len = 0
+    compile_pattern = names.compile_pattern
+
+    def counted(pattern: str) -> re.Pattern[str]:
+        nonlocal compiled_len
+        compiled_len += 1
+        return compile_pattern(pattern)
+
+    monkeypatch.setattr(names, "compile_pattern", counted)
+    desk = make_desk(settings=UNLIMITED)
+    client = await desk.connect()
+    client.send(subscribe(*(f"p{n}{'x' * 100}*:#:y" for n in range(50)), id=1))
+    counts = [0, compiled_len]
+    while len(desk.world.tasks):
+        desk.clock.run_soon()
+        await asyncio.sleep(0)
+        counts.append(compiled_len)
+    assert counts[-1] == 50
+    assert max(after - before for before, after in pairwise(counts)) <= 6
+    [reply] = client.take_all(SubscribeReply)
+    assert all(result.error is None for result in reply.results)

@@ -287,7 +287,8 @@ class WebSocketConnection(FramedConnection):
             _log.exception("a session could not be opened", hub=self._hub)
             self.end(Code.SERVER_ERROR, "the server failed to open the session")
             return
-        self.resume_reading()
+        if session.held_back() is None:  # else when those that came early are done
+            self.resume_reading()
 
     def has_ended(self) -> bool:
         return self.closing

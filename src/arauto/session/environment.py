@@ -5,12 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from arauto.errors import Code
 from arauto.hub.directory import Directory
 from arauto.hub.environment import Environment
 from arauto.hub.refusals import Refusals
 from arauto.model import Identity
 from arauto.session.callers import Callers
 from arauto.session.line import Line
+from arauto.session.pace import Pace
 from arauto.session.restore import Restorer
 from arauto.session.wheel import TimerWheel
 from arauto.settings import HubSettings
@@ -59,6 +61,7 @@ class SessionEnvironment:
     refusals: Refusals
     """Of requests that name no hub that is open; see `refusals_of`."""
     line: Line = field(default_factory=Line)
+    pace: Pace = field(init=False)
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a large request is read, step by step: one at a time."""
     callers: Callers = field(default_factory=Callers)
@@ -68,6 +71,9 @@ class SessionEnvironment:
     )
     """(hub, channel, headers) → headers to send on; None while tracing is off."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pace", Pace(self.hub.turn.soon))
+
     def new_id(self) -> str:
         """An id for a session that is about to begin."""
         return self.hub.entropy.token(12)
@@ -75,6 +81,8 @@ class SessionEnvironment:
     def stop(self) -> None:
         """Look at sessions no more; those that were lost end now."""
         self.wheel.stop()
+        for session in self.pace.sessions():
+            session.closed(Code.CONNECTION_LOST)
         self.line.finish()
 
     def refusals_of(self, hub: str) -> Refusals:

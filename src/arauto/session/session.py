@@ -7,10 +7,9 @@ it, and the gateway is told to stop reading meanwhile. `commands.py` holds the h
 
 from asyncio import Future
 from collections import deque
-from collections.abc import Coroutine, Generator
+from collections.abc import Generator
 from functools import partial
 from math import inf
-from typing import Any
 
 import structlog
 
@@ -38,17 +37,17 @@ from arauto.hub.refusals import Asker
 from arauto.hub.sender import Sender
 from arauto.hub.subscriber import Subscriber
 from arauto.model import Identity, Serial
-from arauto.session import commands, heartbeat
+from arauto.session import commands, heartbeat, held
 from arauto.session.access import granted_to
 from arauto.session.connection import Connection, EndedConnection
-from arauto.session.cost import LARGE_BYTES, admit_beat, bytes_cost, hear, rate_error, request_cost
+from arauto.session.cost import LARGE_BYTES, admit_beat, hear, rate_error, request_cost
 from arauto.session.environment import SessionEnvironment
 from arauto.session.greeter import Greeter
 from arauto.session.greeting import auth_reply, session_info
 from arauto.session.publish import handle_publish
 from arauto.session.record import journal
 from arauto.session.restorable import Restorable
-from arauto.session.tolerance import read_known
+from arauto.session.tolerance import read_known, refuse_unreadable
 from arauto.settings import Rules
 from arauto.storage.base import Kind
 from arauto.tasks import in_turns
@@ -70,7 +69,6 @@ class Session:
         "_greeter",
         "_has_ended",
         "_now_s",
-        "_queue",
         "_started",
         "auth_by_s",
         "beats",
@@ -92,6 +90,7 @@ class Session:
         "outbox",
         "pinged_s",
         "places",
+        "queue",
         "restorable",
         "seen_s",
         "sender",
@@ -126,14 +125,8 @@ class Session:
         self.expires_ms = 0
         """When the identity ends; 0 = it does not. Looked at when a right is used, and by the wheel."""
         self.granted: GrantSet | None = None
-        self.outbox = Outbox(
-            connection,
-            format,
-            env.hub.turn,
-            hub.counters,
-            connection.send_buffer_bytes,
-            hub.holdings.backlogs,
-        )
+        limit_bytes, memory = connection.send_buffer_bytes, hub.holdings.backlogs
+        self.outbox = Outbox(connection, format, env.hub.turn, hub.counters, limit_bytes, memory)
         self.subscriber = Subscriber(id or env.new_id(), self.outbox, self)
         self.sender = Sender(session=self.subscriber.id)
         self.subscriptions: dict[str, Channel | None] = {}
@@ -154,7 +147,7 @@ class Session:
         self.is_strict = is_strict
         self.has_ignored = False
         """Whether a field was ignored that this version does not know."""
-        self._queue: deque[Request] | None = None
+        self.queue: deque[Request | bytes] | None = None  # see `held.py`; large ones as they came
         self.restorable = Restorable(self)
         self.is_restoring = False  # waiting for what it is to join as who it has become
         self._now_s = env.hub.clock.monotonic_s
@@ -239,7 +232,8 @@ class Session:
         """The connection is gone: send nothing more, and let go of everything when it is this one's turn."""
         if not self.has_ended():
             self.outbox.close()
-            self.env.line.add(self, partial(self.closed, code))
+            if self not in self.env.pace:  # else when it is done with what came before
+                self.env.line.add(self, partial(self.closed, code))
 
     def closed(self, code: Code) -> None:
         """The connection is gone: let go of everything now."""
@@ -262,6 +256,7 @@ class Session:
     def _let_go(self) -> None:
         """Part from whatever holds this session as it holds it, so that it goes with its connection."""
         self.env.wheel.forget(self)
+        self.env.pace.forget(self)
         self.connection = EndedConnection(self.connection)
         self.outbox.close()
         self.subscriber.leave()
@@ -295,39 +290,32 @@ class Session:
 
     def receive(self, data: bytes) -> None:
         """Take one whole message from the client."""
+        size_bytes = len(data)
+        if size_bytes >= LARGE_BYTES:
+            held.receive_large(self, data)
+            return
         counters = self._counters
         counters.messages_in += 1
-        size_bytes = len(data)
         counters.bytes_in += size_bytes
         now_s = self.seen_s = self._now_s()
         bucket = self.bucket
-        if size_bytes >= LARGE_BYTES and bucket.lacks(now_s):
-            self.refuse(rate_error(self.hub.quotas), self.outbox.format.codec.request_id(data))
-            return
         try:
             request = self._decode(data)
         except ArautoError as error:
             known = read_known(self, data, error)
             if isinstance(known, ArautoError):
-                if bucket.take(now_s, 1 + bytes_cost(size_bytes)):
-                    self.refuse(known, self.outbox.format.codec.request_id(data))
-                else:
-                    self.note_refusal(rate_error(self.hub.quotas), "")
+                refuse_unreadable(self, data, known)
                 return
             request = known
         if bucket.rate_per_s:
             # Most of what comes costs one; the same as `request_cost`, on the shortest way.
-            is_small = (
-                type(request) is PublishRequest
-                and size_bytes < LARGE_BYTES
-                and len(request.items) == 1
-            )
+            is_small = type(request) is PublishRequest and len(request.items) == 1
             cost = 1 if is_small else request_cost(request, size_bytes)
             if not (bucket.take(now_s, cost) if cost else admit_beat(self, now_s)):
                 self.refuse(rate_error(self.hub.quotas), getattr(request, "id", 0), request)
                 return
-        if self._queue is not None:
-            self._queue.append(request)
+        if self.queue is not None:
+            self.queue.append(request)
         elif type(request) is not PublishRequest:
             self.handle(request)
         else:
@@ -336,7 +324,11 @@ class Session:
                 self.check_expiry()
             work = handle_publish(self, request)
             if work is not None:
-                self.hold(work, request)
+                held.hold(self, work, request)
+
+    def decode(self, data: bytes) -> Request:
+        """Raises ArautoError if it is none."""
+        return self._decode(data)
 
     def handle(self, request: Request) -> None:
         """Run a request's handler; one that must wait holds back the requests behind it."""
@@ -350,42 +342,11 @@ class Session:
             self.refuse(error, getattr(request, "id", 0), request)
             return
         if work is not None:
-            self.hold(work, request)
+            held.hold(self, work, request)
 
-    def hold(self, work: Coroutine[Any, Any, None], request: Request) -> None:
-        """Hold back further requests until `work`, which carries this one out, is done."""
-        self._queue = deque()
-        self.connection.pause_reading()
-        self.env.hub.tasks.spawn(self._work(work, request))
-
-    async def _work(self, work: Coroutine[Any, Any, None], request: Request) -> None:
-        try:
-            try:
-                await work
-            except ArautoError as error:
-                self.refuse(error, getattr(request, "id", 0), request)
-            self._release()
-        except Exception:
-            # Ours to mend; the client is told, and only this client pays.
-            _log.exception("a request failed", hub=self.hub.name, session=self.id)
-            self.disconnect(Code.SERVER_ERROR, "the server failed to carry out a request")
-
-    def _release(self) -> None:
-        """Go on with the requests that were held back, up to the next that must wait."""
-        queue, self._queue = self._queue or deque(), None
-        while queue and not self.has_ended():
-            self.handle(queue.popleft())
-            held = self.held_back()
-            if held is not None:
-                held.extend(queue)
-                return
-        if not self.has_ended():
-            heartbeat.listen_again(self)
-            self.connection.resume_reading()
-
-    def held_back(self) -> deque[Request] | None:
-        """What waits behind a request, for which nothing more is read; None if none does."""
-        return self._queue
+    def held_back(self) -> deque[Request | bytes] | None:
+        """What waits, and nothing more is read meanwhile; None if nothing does. Changes behind any call."""
+        return self.queue
 
     # --- sending -----------------------------------------------------------------------------------
 

@@ -11,11 +11,12 @@ import structlog
 from arauto.codec.events import Request
 from arauto.codec.unknown import Unknown, UnknownFieldError
 from arauto.errors import ArautoError
+from arauto.session.cost import bytes_cost, rate_error
 
 if TYPE_CHECKING:
     from arauto.session.session import Session
 
-__all__ = ["note_ignored", "read_known"]
+__all__ = ["note_ignored", "read_known", "refuse_unreadable"]
 
 _log = structlog.get_logger("arauto.session")
 
@@ -44,6 +45,15 @@ def read_known(session: "Session", data: bytes, error: ArautoError) -> Request |
         name = type(request).__name__.removesuffix("Request").lower()
         note_ignored(unknown, hub=session.hub.name, session=session.id, request=name)
     return request
+
+
+def refuse_unreadable(session: "Session", data: bytes, error: ArautoError) -> None:
+    """Answer what could not be read, which costs its bytes; nothing to who has not even these left."""
+    cost = 1 + bytes_cost(len(data))
+    if session.bucket.take(session.env.hub.clock.monotonic_s(), cost):
+        session.refuse(error, session.outbox.format.codec.request_id(data))
+    else:
+        session.note_refusal(rate_error(session.hub.quotas), "")
 
 
 def note_ignored(unknown: Unknown, *, hub: str, session: str, request: str) -> None:

@@ -1,7 +1,8 @@
 """What a session does with each request: one line per event of the protocol.
 
 A handler either finishes at once and returns None, or returns the coroutine that finishes it. What it raises
-is the answer. Neighbours hold the longer ones: `publish.py`, `subscribe.py`, `identify.py`, `read.py`.
+is the answer. Neighbours hold the longer ones: `publish.py`, `subscribe.py`, `identify.py`, `pages.py`,
+`read.py`.
 """
 
 from collections.abc import Callable, Coroutine
@@ -29,8 +30,9 @@ from arauto.codec.events import (
 from arauto.errors import ArautoError, Code
 from arauto.session.documents import handle_document_change, handle_document_get
 from arauto.session.identify import handle_auth, handle_restore
+from arauto.session.pages import handle_history
 from arauto.session.publish import handle_publish
-from arauto.session.read import handle_history, handle_occupancy, handle_presence
+from arauto.session.read import handle_occupancy, handle_presence
 from arauto.session.subscribe import handle_subscribe, handle_unsubscribe, recheck_subscriptions
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from arauto.model import Identity
 from arauto.session.callers import Callers
 from arauto.session.line import Line
 from arauto.session.pace import Pace
+from arauto.session.pages import Pages
 from arauto.session.restore import Restorer
 from arauto.session.wheel import TimerWheel
 from arauto.settings import HubSettings
@@ -62,6 +63,7 @@ class SessionEnvironment:
     """Of requests that name no hub that is open; see `refusals_of`."""
     line: Line = field(default_factory=Line)
     pace: Pace = field(init=False)
+    pages: Pages = field(default_factory=Pages)
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a large request is read, step by step: one at a time."""
     callers: Callers = field(default_factory=Callers)

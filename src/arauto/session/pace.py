@@ -66,6 +66,13 @@ class Pace:
         self._waiting[owner] = (size_bytes, act)
         self._look_again()
 
+    def do(self, size_bytes: int, act: Callable[[], None]) -> None:
+        """Do it now, or when it is its turn. It is not forgotten with any session."""
+        if self.admits(size_bytes):
+            act()
+        else:
+            self.add(object(), size_bytes, act)
+
     def forget(self, session: "Session") -> None:
         """It is gone, and what it sent as well."""
         self._waiting.pop(session, None)
@@ -82,7 +89,11 @@ class Pace:
     def _look_again(self) -> None:
         if not self._is_due:
             self._is_due = True
-            self._soon(self._next_turn)
+            self._soon(self._let_out)
+
+    def _let_out(self) -> None:
+        # What everybody else was answered goes out only at the end of this turn of the loop.
+        self._soon(self._next_turn)
 
     def _next_turn(self) -> None:
         self._is_due = False
@@ -99,7 +110,7 @@ class Pace:
                 # Ours to mend; the others must not wait for it.
                 _log.exception("large work for a session failed")
         if self._done_bytes:
-            # Only now, so that what was answered goes out before.
+            # Only now, so that what was answered is written before.
             self._look_again()
 
     # --- what is kept of those who wait ------------------------------------------------------------

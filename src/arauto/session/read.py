@@ -1,12 +1,10 @@
-"""Reading: a channel's past, who is there, how many are there."""
+"""Reading: who is on a channel, how many are there. `pages.py` has its past."""
 
 import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from arauto.codec.events import (
-    HistoryReply,
-    HistoryRequest,
     OccupancyRequest,
     Presence,
     PresenceRequest,
@@ -15,15 +13,14 @@ from arauto.errors import ArautoError, Code
 from arauto.features.occupancy import OccupancyFeature
 from arauto.features.presence import PresenceFeature
 from arauto.hub.channel import Channel
-from arauto.hub.history import HistoryPage, read_history
 from arauto.hub.outbox import Outbox
-from arauto.session.access import closed_again, open_channel, open_readable, readable
+from arauto.session.access import closed_again, open_readable, readable
 from arauto.session.cost import charge, page_cost
 
 if TYPE_CHECKING:
     from arauto.session.session import Session
 
-__all__ = ["handle_history", "handle_occupancy", "handle_presence"]
+__all__ = ["handle_occupancy", "handle_presence"]
 
 
 def handle_presence(
@@ -122,53 +119,3 @@ def _send_occupancy(session: "Session", channel: Channel, id: int) -> None:
         )
     session.send(feature.snapshot(id))
     session.errors = 0
-
-
-def handle_history(session: "Session", request: HistoryRequest) -> None:
-    """Read a page beside the session's other requests: the past need not hold up the present."""
-    readable(session, request.channel)
-    limit = session.env.limits.history_requests_max
-    if session.history_requests >= limit:
-        raise ArautoError(Code.TOO_MANY_PENDING, f"at most {limit} history requests at a time")
-    session.history_requests += 1
-    session.env.hub.tasks.spawn(_history(session, request))
-
-
-async def _history(session: "Session", request: HistoryRequest) -> None:
-    try:
-        channel = await open_channel(session, request.channel)
-        page = await read_history(
-            channel,
-            HistoryPage(
-                since=request.since,
-                until=request.until,
-                from_ms=request.from_ms,
-                to_ms=request.to_ms,
-                limit=request.limit,
-                direction=request.direction,
-            ),
-            keep=lambda message: not session.subscriber.is_excluded(message),
-        )
-        # Reading took its time; what may be read is what may be read now.
-        readable(session, request.channel)
-    except ArautoError as error:
-        if not session.has_ended():
-            session.refuse(error, request.id, request)
-        return
-    finally:
-        session.history_requests -= 1
-    if not session.has_ended():
-        session.errors = 0
-        size_bytes = sum(len(message.payload) for message in page.messages)
-        session.bucket.owe(page_cost(page.looked_len, size_bytes))
-        session.send(
-            HistoryReply(
-                id=request.id,
-                channel=request.channel,
-                messages=tuple(page.messages),
-                more=page.more,
-                next=page.next,
-                complete=page.complete,
-                serial=channel.serial,
-            )
-        )

@@ -257,6 +257,7 @@ class Session:
         """Part from whatever holds this session as it holds it, so that it goes with its connection."""
         self.env.wheel.forget(self)
         self.env.pace.forget(self)
+        self.env.pages.forget(self)
         self.connection = EndedConnection(self.connection)
         self.outbox.close()
         self.subscriber.leave()

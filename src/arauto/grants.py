@@ -124,6 +124,7 @@ class _Patterns:
     __slots__ = (
         "_all",
         "_anything",
+        "_earlier",
         "_globs",
         "_lens",
         "_memo",
@@ -145,6 +146,8 @@ class _Patterns:
                 self._globs.setdefault(literal_prefix(pattern), []).append(pattern)
         self._lens = tuple(sorted({len(prefix) for prefix in self._globs}))
         self._memo: dict[str, bool] = {}
+        self._earlier: dict[str, bool] = {}
+        """The memo before this one, so that what a request of many names decided is there to its end."""
         self.effort = 0
 
     @property
@@ -178,11 +181,13 @@ class _Patterns:
         # covered has a wildcard, so it is not mistaken for what is to be matched.
         found = self._memo.get(name)
         if found is None:
-            before_len = compiled.cache_info().misses
-            found = any(compiled(glob).match(name) is not None for glob in self._alike(name))
-            self.effort += _COMPILING * (compiled.cache_info().misses - before_len)
+            found = self._earlier.get(name)
+            if found is None:
+                before_len = compiled.cache_info().misses
+                found = any(compiled(glob).match(name) is not None for glob in self._alike(name))
+                self.effort += _COMPILING * (compiled.cache_info().misses - before_len)
             if len(self._memo) >= _MEMO_LEN_MAX:
-                self._memo.clear()
+                self._earlier, self._memo = self._memo, {}
             self._memo[name] = found
         return found
 

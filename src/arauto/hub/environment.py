@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from arauto.hub.channel import Channel
     from arauto.hub.hub import Hub
 
-__all__ = ["Environment", "HubLimits"]
+__all__ = ["MATCHING_PER_TOKEN", "Environment", "HubLimits"]
 
 
 #: Patterns and grants are tried for so long in a turn, in tokens: some three milliseconds.
 _TRYING_PER_TURN = 60
+#: One token for so many steps of a matcher (`Matcher.effort`): some 50 microseconds.
+MATCHING_PER_TOKEN = 200
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ their turn; who changes again meanwhile is asked for as who it is then.
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from arauto.hub.channel import Channel
+from arauto.hub.environment import MATCHING_PER_TOKEN
 from arauto.hub.name_index import SLICE_LEN
 from arauto.hub.subscriber import Subscriber
 from arauto.names import is_wide
@@ -28,14 +28,19 @@ def reconsider(
     looked_len = 0
     own = dict.fromkeys(name for name in held if name in hub.channels)
     for name in own:
-        _look_at(hub, hub.channels[name], subscriber, "", renamed=renamed)
+        if hub.env.trying.is_spent:
+            yield
+        _look_at(hub, name, subscriber, "", renamed=renamed)
     for pattern in filter(is_wide, held):
         after = ""
         while not subscriber.outbox.closed:
             names, after = hub.names.page(pattern, after, SLICE_LEN)
             for name in names:
-                if name not in own:
-                    _look_at(hub, hub.channels[name], subscriber, pattern, renamed=renamed)
+                if name in own:
+                    continue
+                if hub.env.trying.is_spent:
+                    yield
+                _look_at(hub, name, subscriber, pattern, renamed=renamed)
             looked_len += len(names)
             if not after:
                 break
@@ -43,10 +48,13 @@ def reconsider(
     return looked_len
 
 
-def _look_at(
-    hub: "Hub", channel: Channel, subscriber: Subscriber, by: str, *, renamed: bool
-) -> None:
-    leading = hub.patterns.match(channel.name)
+def _look_at(hub: "Hub", name: str, subscriber: Subscriber, by: str, *, renamed: bool) -> None:
+    channel = hub.channels.get(name)
+    if channel is None or subscriber.outbox.closed:
+        return  # gone meanwhile
+    before = hub.patterns.effort
+    leading = hub.patterns.match(name)
+    hub.env.trying.spend((hub.patterns.effort - before) / MATCHING_PER_TOKEN)
     patterns = tuple(pattern for pattern, holders in leading if subscriber in holders)
     if by and patterns and patterns[0] != by:
         return  # another one leads there too, and has its turn: once is enough

@@ -4,10 +4,11 @@ Opening a channel may have to wait for the store. Meanwhile rules change, an aut
 administrator shuts the user out; so whoever waited is asked again, and only the last answer counts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from arauto.errors import ArautoError, Code
+from arauto.flow import authorise
 from arauto.flow.authorise import Who, publish_refusal, subscribe_refusal
 from arauto.grants import GrantSet
 from arauto.hub.channel import Channel
@@ -23,7 +24,10 @@ __all__ = [
     "Deciding",
     "check_readable",
     "closed_again",
+    "decide",
     "granted_to",
+    "may_read",
+    "must_try",
     "open_channel",
     "open_now",
     "open_readable",
@@ -54,7 +58,7 @@ class Deciding:
 
     def charge(self) -> None:
         """Take it from the session's rate."""
-        pay(self._session, self.cost)
+        self._session.bucket.owe(self.cost)
 
 
 def granted_to(session: "Session", identity: Identity | None) -> GrantSet | None:
@@ -79,13 +83,40 @@ def readable(session: "Session", name: str) -> Channel | None:
     return open_now(session, name)
 
 
-def check_readable(session: "Session", name: str) -> None:
-    """Whether the session may read a channel, or what a pattern stands for. Ask again after a wait.
+def check_readable(session: "Session", name: str, *, is_admitted: bool = False) -> None:
+    """Whether the session may read a channel, or what a pattern stands for. Ask again after a wait, if it was
+    to pay meanwhile as one that `is_admitted`.
 
     Raises:
         ArautoError: if not; or RATE_LIMITED, if the session's grants have taken too much deciding.
     """
-    _check(session, name, subscribe_refusal)
+    _check(session, name, subscribe_refusal, is_admitted=is_admitted)
+
+
+def may_read(session: "Session", name: str, rules: Rules) -> bool:
+    """Whether the session may receive from a channel. Nobody is charged: see `Deciding`."""
+    state, granted = session.hub.state, session.granted
+    before = granted.effort if granted is not None else 0
+    allowed = authorise.may_read(session, name, rules, state.settings)
+    if granted is not None:
+        session.env.hub.trying.spend(deciding_cost(granted.effort - before))
+    return allowed
+
+
+def must_try(session: "Session") -> bool:
+    """Whether deciding what the session may read takes long."""
+    return session.granted is not None and session.granted.must_try
+
+
+async def decide(session: "Session", names: Iterable[str]) -> None:
+    """Decide which of them the session may read, some in a turn, so that the answers are at hand."""
+    trying = session.env.hub.trying
+    deciding = Deciding(session)
+    for name in names:
+        if trying.is_spent:
+            await trying.turn()
+        session.may_read(name, session.hub.state.resolve_rules(name))
+    deciding.charge()
 
 
 def writable(session: "Session", name: str) -> Channel | None:
@@ -133,6 +164,8 @@ def _check(
     session: "Session",
     name: str,
     refusal_of: Callable[[Who, str, Rules, HubSettings], ArautoError | None],
+    *,
+    is_admitted: bool = False,
 ) -> None:
     state, granted = session.hub.state, session.granted
     rules = state.resolve_rules(name)
@@ -140,7 +173,8 @@ def _check(
         refusal = refusal_of(session, name, rules, state.settings)
     else:
         # One request may name very many channels, each of which is tried against very many grants.
-        admit_deciding(session)
+        if not is_admitted:
+            admit_deciding(session)
         before = granted.effort
         refusal = refusal_of(session, name, rules, state.settings)
         pay(session, deciding_cost(granted.effort - before))

@@ -19,6 +19,7 @@ from arauto.hub.subscriber import Subscriber
 from arauto.model import Message, Serial
 from arauto.names import ALL_CHANNELS, check_channel, literal_prefix, matches
 from arauto.session.access import check_readable
+from arauto.session.cost import matching_cost, pay
 from arauto.storage.base import HistoryQuery
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ __all__ = ["Catchup", "Room"]
 _PREFETCH_TRIES = 16
 #: Closed channels compared before others get their turn.
 _SLICE_LEN = 50
+#: What comparing one takes, in the steps of `Matcher.effort`.
+_STEPS_PER_NAME = 2
 #: Channels in the store that are looked at for one pattern after a restart.
 _SCAN_LEN = 10_000
 
@@ -155,7 +158,7 @@ class Catchup:
             list(session.hub.departed.closed_since(began.offset)), start=1
         ):
             if index % _SLICE_LEN == 0:
-                await asyncio.sleep(0)
+                await _pause(session)
             if not self._covers(session, name):
                 continue
             if life.unstored_ms >= began.offset and positions.get(name) != life.last:
@@ -173,7 +176,7 @@ class Catchup:
         self.proven = found is not None
         for index, name in enumerate(found or (), start=1):
             if index % _SLICE_LEN == 0:
-                await asyncio.sleep(0)
+                await _pause(session)
             if self._covers(session, name):
                 names[name] = None
 
@@ -230,6 +233,13 @@ class Catchup:
         if how is Recovery.FROM_MEMORY:
             return True, list(channel.recent_after(since.offset))
         return False, []
+
+
+async def _pause(session: "Session") -> None:
+    """Let others have their turn after a slice, which the session pays for."""
+    pay(session, matching_cost(_STEPS_PER_NAME * _SLICE_LEN))
+    await asyncio.sleep(0)
+    await session.env.hub.trying.turn()
 
 
 async def _prefetch(channel: Channel, since: Serial) -> list[Message] | None:

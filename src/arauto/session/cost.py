@@ -16,6 +16,7 @@ from arauto.codec.events import (
     UnsubscribeRequest,
 )
 from arauto.errors import ArautoError, Code
+from arauto.hub.environment import MATCHING_PER_TOKEN
 from arauto.hub.matcher import is_tried
 from arauto.model import Grants
 from arauto.settings import Quotas
@@ -59,8 +60,6 @@ _DOCUMENT_BYTES_SHIFT = 9
 _VISITS_SHIFT = 8
 #: One token for so many characters compared with those of grants. They take some 50 microseconds.
 _EFFORT_PER_TOKEN = 131_072
-#: One token for so many steps of a matcher: some 50 microseconds.
-_MATCHING_PER_TOKEN = 200
 #: So many heartbeats of a second cost nothing, whatever else a session owes.
 _FREE_BEATS = 200
 
@@ -153,7 +152,7 @@ def deciding_cost(effort: int) -> float:
 
 def matching_cost(effort: int) -> float:
     """For what trying patterns has taken (`Matcher.effort`): seldom a whole token for one name."""
-    return effort / _MATCHING_PER_TOKEN
+    return effort / MATCHING_PER_TOKEN
 
 
 def pay(session: "Session", cost: float) -> None:

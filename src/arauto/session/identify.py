@@ -14,14 +14,22 @@ from arauto.codec.events import (
     SubscribeItem,
 )
 from arauto.errors import ArautoError, Code
+from arauto.flow.authorise import subscribe_refusal
+from arauto.grants import GrantSet
 from arauto.hub.hub import Hub
 from arauto.hub.matcher import Matcher
 from arauto.hub.quota import TokenBucket
 from arauto.model import Identity, Serial
 from arauto.names import ALL_CHANNELS, is_wide
-from arauto.session.access import Deciding, withdrawn
+from arauto.session.access import Deciding, granted_to, withdrawn
 from arauto.session.callers import caller_key
-from arauto.session.cost import admit_deciding, covered_cost, grants_cost, items_cost
+from arauto.session.cost import (
+    admit_deciding,
+    covered_cost,
+    deciding_cost,
+    grants_cost,
+    items_cost,
+)
 from arauto.session.environment import SessionEnvironment
 from arauto.session.greeting import auth_reply, expires_in_ms
 from arauto.session.oneshot import Caller
@@ -54,11 +62,14 @@ async def handle_auth(session: "Session", request: AuthRequest) -> None:
         )
         if session.has_ended() or session.outbox.closed:
             return  # the key that its client has brings back who it was
+        granted = await _decide(session, identity)
+        if session.has_ended() or session.outbox.closed:
+            return
         deciding = Deciding(session)
         # All that it holds is looked at anew.
         cost = items_cost(len(session.subscriptions)) + grants_cost(identity.grants)
         session.bucket.owe(cost)
-        session.bucket.owe(covered_cost(await in_turns(session.become(identity))))
+        session.bucket.owe(covered_cost(await in_turns(session.become(identity, granted))))
         if session.has_ended() or session.outbox.closed:
             return
         if session.identity is not identity:
@@ -71,6 +82,29 @@ async def handle_auth(session: "Session", request: AuthRequest) -> None:
     session.errors = 0
     session.send(auth_reply(session, request.id))
     session.restorable.give_key()
+
+
+async def _decide(session: "Session", identity: Identity) -> GrantSet | None:
+    """The grants of who a session is about to become, with the answers for what it holds: where they have to
+    be tried, some in a turn.
+
+    Raises:
+        ArautoError: as `granted_to`; AUTH_FAILED if the identity was withdrawn meanwhile.
+    """
+    granted = granted_to(session, identity)
+    if granted is None or granted is session.granted or not granted.must_try:
+        return granted
+    hub, trying = session.hub, session.env.hub.trying
+    caller = Caller(identity, granted=granted)
+    for name in list(session.subscriptions):
+        if trying.is_spent:
+            await trying.turn()
+        before = granted.effort
+        subscribe_refusal(caller, name, hub.state.resolve_rules(name), hub.state.settings)
+        trying.spend(deciding_cost(granted.effort - before))
+    if session.env.authenticator.is_revoked(hub.name, identity):
+        raise withdrawn()
+    return granted
 
 
 async def _prove(
@@ -255,7 +289,7 @@ def _plans(
             yield
         wide.add(name, {})
     found_len = 0
-    slice_len = max(1, _SLICE_LEN // (1 + wide.tried_len))
+    slice_len = max(1, _SLICE_LEN // (1 + wide.tried_len + wide.forms_len))
     for index, (channel, serial) in enumerate(positions.items(), start=1):
         if index % slice_len == 0:
             yield

@@ -103,12 +103,19 @@ class Caller:
     __slots__ = ("_is_revoked", "granted", "identity", "matching_tokens")
 
     def __init__(
-        self, identity: Identity | None, is_revoked: Callable[[], bool] = lambda: False
+        self,
+        identity: Identity | None,
+        is_revoked: Callable[[], bool] = lambda: False,
+        *,
+        granted: GrantSet | None = None,
     ) -> None:
-        """`is_revoked` says whether the identity was withdrawn since it was established."""
+        """`is_revoked` says whether the identity was withdrawn since it was established; `granted` is what it
+        may, if that is at hand."""
         self._is_revoked = is_revoked
         self.identity = identity
-        self.granted = GrantSet(identity.grants) if identity is not None else None
+        if granted is None and identity is not None:
+            granted = GrantSet(identity.grants)
+        self.granted = granted
         self.matching_tokens = 0.0
         """What finding the patterns has cost that lead to channels which opened."""
 

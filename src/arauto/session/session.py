@@ -25,7 +25,6 @@ from arauto.codec.events import (
     RestoreRequest,
 )
 from arauto.errors import ArautoError, Code
-from arauto.flow.authorise import may_read
 from arauto.grants import GrantSet
 from arauto.hub.channel import Channel
 from arauto.hub.fanout import Format
@@ -38,7 +37,7 @@ from arauto.hub.sender import Sender
 from arauto.hub.subscriber import Subscriber
 from arauto.model import Identity, Serial
 from arauto.session import commands, heartbeat, held
-from arauto.session.access import granted_to
+from arauto.session.access import granted_to, may_read
 from arauto.session.connection import Connection, EndedConnection
 from arauto.session.cost import LARGE_BYTES, admit_beat, hear, rate_error, request_cost
 from arauto.session.environment import SessionEnvironment
@@ -383,12 +382,15 @@ class Session:
 
     # --- identity ----------------------------------------------------------------------------------
 
-    def become(self, identity: Identity | None) -> Generator[None, None, int]:
-        """Take on a new identity (or none), and re-check what is held by name; what this returns does so for
-        the channels of patterns, which may be many, and comes to how many they were."""
+    def become(
+        self, identity: Identity | None, granted: GrantSet | None = None
+    ) -> Generator[None, None, int]:
+        """Take on a new identity (or none), with its grants if they are at hand, and re-check what is held by
+        name; what this returns does so for the channels of patterns, which may be many, and comes to how many
+        they were."""
         held = tuple(self.subscriptions)
         before, who = self.identity, (self.subscriber.user, self.subscriber.extra)
-        self._adopt(identity)
+        self._adopt(identity, granted)
         self.recheck()
         renamed = who != (self.subscriber.user, self.subscriber.extra)
         if not renamed and before and identity and before.grants == identity.grants:
@@ -403,10 +405,10 @@ class Session:
         # What follows may wait, and must not outlast the authentication.
         self.look_within(max(self._expires_in_s(), 0.001))
 
-    def _adopt(self, identity: Identity | None) -> None:
+    def _adopt(self, identity: Identity | None, granted: GrantSet | None = None) -> None:
         hub = self.hub
         hub.forget_user(self.subscriber)
-        self.granted = granted_to(self, identity)
+        self.granted = granted or granted_to(self, identity)
         self.identity = identity
         self.expires_ms = identity.expires_ms if identity is not None else 0
         self.subscriber.user = self.user
@@ -433,7 +435,7 @@ class Session:
     # --- subscriptions -----------------------------------------------------------------------------
 
     def may_read(self, channel: str, rules: Rules) -> bool:
-        return may_read(self, channel, rules, self.hub.state.settings)
+        return may_read(self, channel, rules)
 
     def recheck(self) -> int:
         """End the subscriptions that settings or identity no longer allow. How many it looked at."""

@@ -28,7 +28,14 @@ from arauto.hub.recovery import Recovery
 from arauto.hub.rules import HubState
 from arauto.model import Message, Serial
 from arauto.names import ALL_CHANNELS, check_pattern, compiled, is_wide, matches
-from arauto.session.access import Deciding, check_readable, open_channel, open_now
+from arauto.session.access import (
+    Deciding,
+    check_readable,
+    decide,
+    must_try,
+    open_channel,
+    open_now,
+)
 from arauto.session.catchup import Catchup, Room
 from arauto.session.cost import covered_cost, page_cost, pattern_cost
 from arauto.session.looking import look, walk
@@ -152,8 +159,9 @@ def _must_wait(session: "Session", plan: Plan) -> bool:
         if is_wide(item.channel):
             if is_compiled(item.channel):
                 return True
-            _, more = look(session, item.channel, "", _AT_ONCE_LEN)
-            return bool(more) or item.positions is not None
+            found, more = look(session, item.channel, "", _AT_ONCE_LEN)
+            must_decide = bool(found) and must_try(session)
+            return bool(more) or must_decide or item.positions is not None
         channel = open_now(session, item.channel)
         if channel is None:
             return True
@@ -198,6 +206,8 @@ async def _prepare_wide(session: "Session", plan: Plan, room: Room) -> None:
         if len(covered) > limit:
             await _join_many(session, plan)
             return
+    if must_try(session):
+        await decide(session, covered)
     plan.covered = covered
     if plan.item.positions is None:
         return
@@ -212,6 +222,7 @@ async def _join_many(session: "Session", plan: Plan) -> None:
     come before the reply."""
     name = plan.item.channel
     by = (name,)
+    trying = session.env.hub.trying
     # The walk to here took its time.
     if session.has_ended():
         return
@@ -222,8 +233,13 @@ async def _join_many(session: "Session", plan: Plan) -> None:
             return
         session.bucket.owe(covered_cost(len(names)))
         deciding = Deciding(session)
-        for channel in map(session.hub.channels.__getitem__, names):
-            if channel.cover(session.subscriber, by):
+        for found in names:
+            if trying.is_spent:
+                await trying.turn()
+                if session.has_ended() or name not in session.subscriptions:
+                    return
+            channel = session.hub.channels.get(found)
+            if channel is not None and channel.cover(session.subscriber, by):
                 session.bucket.owe(page_cost(channel.greeting_len, 0))
                 channel.welcome(session.subscriber, (), recovered=True)
         deciding.charge()
@@ -291,7 +307,7 @@ def subscribe_now(
             if plan.is_joined:
                 results.append(_joined_many(session, plan, welcomes))
             else:
-                _check(session, plan.item)
+                _check(session, plan.item, is_admitted=plan.covered is not None)
                 join = _join_wide if is_wide(plan.item.channel) else _join_channel
                 results.append(join(session, plan, welcomes, replays))
             session.errors = 0
@@ -464,7 +480,7 @@ def _announce(session: "Session", plans: list[Plan]) -> None:
 # --- helpers ------------------------------------------------------------------------------------------
 
 
-def _check(session: "Session", item: SubscribeItem) -> None:
+def _check(session: "Session", item: SubscribeItem, *, is_admitted: bool = False) -> None:
     name = check_pattern(item.channel)
     if name in session.subscriptions:
         raise ArautoError(
@@ -476,4 +492,4 @@ def _check(session: "Session", item: SubscribeItem) -> None:
         raise ArautoError(
             Code.TOO_MANY_SUBSCRIPTIONS, f"a session of this hub has at most {limit} subscriptions"
         )
-    check_readable(session, name)
+    check_readable(session, name, is_admitted=is_admitted)

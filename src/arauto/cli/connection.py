@@ -157,6 +157,10 @@ def say(text: str, style: str = "dim") -> None:
     errors().print(Text(printable(text), style=style))
 
 
+#: How the client logs what the node refused without being asked (`arauto.client.session`).
+_NODE_SAYS = "the node says: %s"
+
+
 class _Told(logging.Handler):
     """Shows what the client logs about trouble; its other lines are for those who look for bugs."""
 
@@ -168,6 +172,8 @@ class _Told(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING:
+            if record.msg == _NODE_SAYS and not self.connected_before:
+                return  # it is why the command ends, which says so
             say(record.getMessage(), "yellow")
             return
         args = record.args if isinstance(record.args, tuple) else ()

@@ -5,7 +5,7 @@ The JSON is that of the protocol's JSON flavour, event by event, so that one pag
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -124,8 +124,13 @@ class JsonPrinter:
 class TextPrinter:
     """A line per message: time, channel, offset, payload. What does not fit goes below, indented."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, listed: Iterable[str] = ()) -> None:
+        """`listed` are channels whose members are about to be listed: until then their number is not worth a
+        line."""
         self._console = console
+        self._listed = set(listed)
+        self._here: dict[str, int] = {}
+        """How many there were, as it was last told."""
         self._channel_width = 0
 
     def message(self, received: Received) -> None:
@@ -140,6 +145,14 @@ class TextPrinter:
             self._print(head, _json(update.value))
 
     def event(self, event: Join | Leave | Presence | Occupancy) -> None:
+        if isinstance(event, Occupancy):
+            told = self._here.get(event.channel)
+            if event.count == told or event.channel in self._listed:
+                return
+            self._here[event.channel] = event.count
+        elif isinstance(event, Presence):
+            self._listed.discard(event.channel)
+            self._here[event.channel] = event.total
         if isinstance(event, Presence):
             names = [_name(member) for member in event.members[:_MEMBERS_MAX]]
             more = event.total - len(names)

@@ -94,7 +94,8 @@ def sub(
         timeout_s=timeout,
         on_state_change=show_client_log(quiet),
     )
-    printer: Printer = JsonPrinter() if as_json else TextPrinter(Output())
+    listed = [name for name in channels if presence and not is_wide(name)]
+    printer: Printer = JsonPrinter() if as_json else TextPrinter(Output(), listed)
     watch = Watch(
         client,
         printer,

@@ -106,6 +106,7 @@ async def test_a_bad_token_is_refused_and_not_shown(
     assert await sub.ended() == 1
     assert "TOKEN_" in str(sub)
     assert bad not in str(sub)
+    assert len(sub.err) == 1, "a refusal is told once"
 
 
 async def test_an_unknown_hub_is_refused(start_node: StartNode, run: Run) -> None:
@@ -113,6 +114,7 @@ async def test_an_unknown_hub_is_refused(start_node: StartNode, run: Run) -> Non
     sub = await run("sub", "a", "--hub", "nowhere", "--url", node.url)
     assert await sub.ended() == 1
     assert "1006 UNKNOWN_HUB" in str(sub)
+    assert len(sub.err) == 1, "a refusal is told once"
 
 
 async def test_a_message_over_the_limit_is_refused(node: RunningNode, run: Run) -> None:

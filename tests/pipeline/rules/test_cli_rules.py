@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 
 from arauto.cli.console import errors
 from arauto.cli.pipeline.common import read_config
-from arauto.cli.pipeline.rules import _tell_unseen, _tried, app
+from arauto.cli.pipeline.rules import _print, _tell_unseen, _tried, app
 from arauto.cli.pipeline.rules_warnings import UNSTORED
 from arauto.config.schema import Config
 from arauto.correlation.document import load_rules
@@ -104,6 +105,20 @@ def test_a_pushed_rule_is_listed_and_shown(node: KeepingNode, file: Path) -> Non
     assert (listed["hub"], listed["rule"], listed["enabled"]) == ("shop", "spike", True)
     assert listed["state"] == "waits"
     assert run("show", "spike", "--hub", "shop") == _RULE
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_time_is_broken_however_narrow_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    row = {"hub": "shop", "rule": "rush-of-orders", "version": 1, "enabled": True, "owner": ""}
+    times = {"state": "running since 2026-11-20T00:00:01Z", "since": "2026-11-20T00:00:00Z"}
+    _print([row | times, row | times], as_json=False)
+    shown = re.sub("\x1b\\[[0-9;]*m", "", capsys.readouterr().out)
+    assert [shown.count(time) for time in times.values()] == [2, 2]
+    assert ("\n\n" in shown) == (width < 200), "a field per line where a table is too wide"
 
 
 @pytest.mark.usefixtures("node")

@@ -48,12 +48,14 @@ def received(payload: bytes, content_type: str = JSON, channel: str = "stock:1")
 class Screen:
     """A terminal of a given width, and what was written to it."""
 
-    def __init__(self, width: int = 80, *, is_terminal: bool = True) -> None:
+    def __init__(
+        self, width: int = 80, *, is_terminal: bool = True, listed: tuple[str, ...] = ()
+    ) -> None:
         self._out = io.StringIO()
         console = Console(
             file=self._out, width=width, force_terminal=is_terminal, color_system=None
         )
-        self.printer = TextPrinter(console)
+        self.printer = TextPrinter(console, listed)
 
     @property
     def lines(self) -> list[str]:
@@ -167,6 +169,23 @@ def test_who_is_there_is_told_by_name() -> None:
         "somebody (s2abcd) left",
         "3 here",
         "nobody here",
+    ]
+
+
+def test_how_many_are_there_is_told_once() -> None:
+    member = Member(session="s1", user="porto", joined_ms=1)
+    screen = Screen(listed=("shops",))
+    screen.printer.event(Occupancy(channel="shops", count=1))
+    screen.printer.event(Presence(channel="shops", members=(member,), total=1))
+    screen.printer.event(Occupancy(channel="shops", count=1))
+    screen.printer.event(Join(channel="shops", member=member))
+    screen.printer.event(Occupancy(channel="shops", count=2))
+    screen.printer.event(Occupancy(channel="other", count=2))
+    assert [line.split(maxsplit=2)[2] for line in screen.lines] == [
+        "1 here: porto",
+        "porto came",
+        "2 here",
+        "2 here",
     ]
 
 

@@ -105,4 +105,6 @@ def _show_end(output: Output, report: "LakeReport") -> None:
 
 
 def _table(first: str, *names: str) -> Table:
-    return Table(first, *(Column(name, justify="right") for name in names))
+    # No lines between the columns: with them 80 columns are too few, and headings would be cut.
+    columns = (Column(name, justify="right", overflow="fold") for name in names)
+    return Table(first, *columns, box=None, header_style="dim")

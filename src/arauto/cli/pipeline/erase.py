@@ -1,5 +1,6 @@
 """`arauto pipeline erase`: remove what is known of a user, for ever."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -45,7 +46,7 @@ def erase(
     check_hub(hub)
     settings = read_config(config, data_dir)
     if not yes:
-        typer.confirm(f"Erase user {printable(user)} of hub {hub} for ever?", abort=True, err=True)
+        _ask(user, hub)
     with starting_spark(
         settings, "arauto-erase", console, master=master, alone=upkeep_dir(settings)
     ) as context:
@@ -67,3 +68,22 @@ def erase(
     if any(each.rows for each in done):
         said = "the node's own database and its segments may still have these rows"
         console.print(Text(said, style="yellow"))
+
+
+def _ask(user: str, hub: str) -> None:
+    """Go on only if somebody says yes.
+
+    Raises:
+        typer.Abort: somebody said no.
+        typer.BadParameter: nobody is there to be asked.
+    """
+    said = f"Erase user {printable(user)} of hub {hub} for ever?"
+    try:
+        typer.confirm(said, abort=True, err=True)
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise
+        sys.stderr.write("\n")
+        raise typer.BadParameter(
+            "nothing was erased: nobody said yes; where nobody can be asked, give --yes"
+        ) from None

@@ -34,7 +34,7 @@ from arauto.correlation.rule import Rule
 from arauto.errors import ArautoError, Code
 from arauto.names import check_hub, check_id
 from arauto.pipeline.node_api import CorrelationRecord, NodeApi
-from arauto.printable import printable
+from arauto.printable import one_line, printable
 
 if TYPE_CHECKING:
     from arauto.correlation.program import Program
@@ -368,7 +368,13 @@ def _print(rows: list[dict[str, Any]], *, as_json: bool) -> None:
             sys.stdout.write("".join(msgspec.json.encode(row).decode() + "\n" for row in rows))
             sys.stdout.flush()
         elif rows:
-            Output().print(_table(rows))
+            output = Output()
+            table = _table(rows)
+            width = table.__rich_measure__(output, output.options).maximum
+            if not output.is_terminal:
+                output.width = max(output.width, width)
+            # Times and names that are broken inside cannot be read, nor copied.
+            output.print(table if width <= output.width else _records(rows))
     except BrokenPipeError:
         forget_output()
 
@@ -376,8 +382,23 @@ def _print(rows: list[dict[str, Any]], *, as_json: bool) -> None:
 def _table(rows: list[dict[str, Any]]) -> Table:
     table = Table(box=None, header_style="dim")
     for name in rows[0]:
-        table.add_column(name, overflow="fold")
+        table.add_column(name, no_wrap=True)
     for row in rows:
-        # What messages hold must not steer the terminal, and is not markup either.
-        table.add_row(*(Text(printable(str(value)[:_CELL_LEN_MAX])) for value in row.values()))
+        table.add_row(*map(_cell, row.values()))
     return table
+
+
+def _records(rows: list[dict[str, Any]]) -> Text:
+    """A field per line."""
+    indent = max(map(len, rows[0])) + 2
+    shown = Text()
+    for row in rows:
+        for name, value in row.items():
+            shown.append(f"{name:<{indent}}", "dim").append_text(_cell(value)).append("\n")
+        shown.append("\n")
+    return shown[:-2]
+
+
+def _cell(value: object) -> Text:
+    # What messages hold must not steer the terminal, and is not markup either.
+    return Text(one_line(str(value)[:_CELL_LEN_MAX]))

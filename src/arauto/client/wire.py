@@ -33,6 +33,10 @@ from arauto.errors import ArautoError, Code, DisconnectError
 __all__ = ["Wire", "open_wire"]
 
 _log = logging.getLogger("arauto.client")
+#: What the WebSocket library says of each connection is for those who look for its faults; they can set a level.
+_library_log = _log.getChild("wire")
+if _library_log.level == logging.NOTSET:
+    _library_log.setLevel(logging.WARNING)
 
 #: Transport bytes beyond which requests wait in the bounded queue instead.
 _WRITE_HIGH_BYTES = 262_144
@@ -224,7 +228,7 @@ async def open_wire(
             url,
             ssl_context=ssl_context,
             websocket_handshake_timeout=timeout_s,
-            logger_name=_log.getChild("wire"),
+            logger_name=_library_log,
             max_frame_size=frame_bytes_max,
             extra_headers={"Sec-WebSocket-Protocol": subprotocol, **headers},
             max_redirects=0,

@@ -1,6 +1,7 @@
 """Connecting, losing the connection, coming back, and saying goodbye."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -55,6 +56,15 @@ async def test_a_client_connects_in_both_flavours_to_the_hub_it_names(
         assert peer.query == {"hub": ["shop"]}
         assert (client.state, client.session, client.user) == (State.CONNECTED, "s1", "")
     assert client.state is State.CLOSED
+
+
+async def test_the_log_at_info_is_the_clients_own(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="arauto.client")
+    async with make():
+        pass
+    assert {record.name for record in caplog.records} == {"arauto.client"}
 
 
 async def test_leaving_says_close_and_waits_for_the_node(make: Make, node: FakeNode) -> None:

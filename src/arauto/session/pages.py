@@ -12,6 +12,7 @@ from arauto.codec.events import HistoryReply, HistoryRequest
 from arauto.errors import ArautoError, Code
 from arauto.hub.channel import Channel
 from arauto.hub.history import HistoryPage, Page, read_history
+from arauto.hub.outbox import Outbox
 from arauto.session.access import open_channel, readable
 from arauto.session.cost import page_cost
 
@@ -38,34 +39,54 @@ def handle_history(session: "Session", request: HistoryRequest) -> None:
 
 
 class Pages:
-    """One per node: the pages that were asked for. Sessions take turns, a page each."""
+    """One per node: the pages that were asked for. Sessions take turns, a page each, and each has its next one
+    when its connection has taken the one before."""
 
-    __slots__ = ("_asked", "_held_len")
+    __slots__ = ("_asked", "_held_len", "_ready")
 
     def __init__(self) -> None:
-        self._asked: OrderedDict[Session, deque[HistoryRequest]] = OrderedDict()
+        self._asked: dict[Session, deque[HistoryRequest]] = {}
+        """By session, those first that come first; with the one that is read."""
+        self._ready: OrderedDict[Session, None] = OrderedDict()
+        """Those that wait for a place, and for nothing else."""
         self._held_len = 0
 
     def __len__(self) -> int:
-        return self._held_len + sum(map(len, self._asked.values()))
+        return sum(map(len, self._asked.values()))
+
+    @property
+    def held_len(self) -> int:
+        """How many are read, or wait to be sent."""
+        return self._held_len
 
     def ask(self, session: "Session", request: HistoryRequest) -> None:
         """Read a page when there is a place, and send it when it is its turn."""
-        self._asked.setdefault(session, deque()).append(request)
-        self._go_on()
+        asked = self._asked.get(session)
+        if asked is not None:
+            asked.append(request)
+            return
+        self._asked[session] = deque((request,))
+        if session.outbox.is_clear:
+            self.begin(session)
+        else:
+            session.outbox.owe(_Waiting(self, session))
+
+    def begin(self, session: "Session") -> None:
+        """The connection takes a page."""
+        if session in self._asked:
+            self._ready[session] = None
+            self._go_on()
 
     def forget(self, session: "Session") -> None:
         """It is gone."""
         self._asked.pop(session, None)
+        self._ready.pop(session, None)
 
     def _go_on(self) -> None:
-        while self._asked and self._held_len < _AT_ONCE:
-            session, requests = self._asked.popitem(last=False)
-            request = requests.popleft()
-            if requests:
-                self._asked[session] = requests
+        while self._ready and self._held_len < _AT_ONCE:
+            session, _ = self._ready.popitem(last=False)
             self._held_len += 1
-            session.env.hub.tasks.spawn(self._read(session, request))
+            session.env.hub.tasks.spawn(self._read(session, self._asked[session][0]))
 
     async def _read(self, session: "Session", request: HistoryRequest) -> None:
         try:
@@ -83,22 +104,36 @@ class Pages:
                 keep=lambda message: not session.subscriber.is_excluded(message),
             )
         except BaseException as error:
-            self._end(session)
+            self._leave()
+            self._next(session)
             if not isinstance(error, ArautoError):
                 raise
             if not session.has_ended():
                 session.refuse(error, request.id, request)
             return
-        weight_bytes = sum(len(message.payload) for message in page.messages) >> _BYTES_SHIFT
-        weight_bytes += _MESSAGE_BYTES * (1 + len(page.messages))
-        session.env.pace.do(weight_bytes, partial(self._send, session, request, channel, page))
+        size_bytes = sum(len(message.payload) for message in page.messages)
+        weight_bytes = (size_bytes >> _BYTES_SHIFT) + _MESSAGE_BYTES * (1 + len(page.messages))
+        send = partial(self._send, session, request, channel, page, size_bytes)
+        session.env.pace.do(weight_bytes, send)
 
     def _send(
-        self, session: "Session", request: HistoryRequest, channel: Channel, page: Page
+        self,
+        session: "Session",
+        request: HistoryRequest,
+        channel: Channel,
+        page: Page,
+        size_bytes: int,
     ) -> None:
-        self._end(session)
+        self._leave()
         if session.has_ended():
             return
+        outbox = session.outbox
+        room_bytes = session.connection.send_buffer_bytes // 2 - outbox.backlog_bytes
+        if not outbox.is_clear and size_bytes > room_bytes:
+            # Nobody is sent away for what came in between: it is read again when there is room.
+            outbox.owe(_Waiting(self, session))
+            return
+        self._next(session)
         try:
             # It has taken its time; what may be read is what may be read now.
             readable(session, request.channel)
@@ -106,7 +141,6 @@ class Pages:
             session.refuse(error, request.id, request)
             return
         session.errors = 0
-        size_bytes = sum(len(message.payload) for message in page.messages)
         session.bucket.owe(page_cost(page.looked_len, size_bytes))
         session.send(
             HistoryReply(
@@ -120,7 +154,33 @@ class Pages:
             )
         )
 
-    def _end(self, session: "Session") -> None:
-        session.history_requests -= 1
+    def _leave(self) -> None:
         self._held_len -= 1
         self._go_on()
+
+    def _next(self, session: "Session") -> None:
+        """The session's first is answered; its next may begin when the connection has taken that."""
+        session.history_requests -= 1
+        asked = self._asked.get(session)
+        if asked is None:
+            return
+        asked.popleft()
+        if asked:
+            session.outbox.owe(_Waiting(self, session))
+        else:
+            del self._asked[session]
+
+
+class _Waiting:
+    """What a session waits for that asked for pages: that its connection takes one. Implements `Debtor`."""
+
+    __slots__ = ("_pages", "_session")
+
+    def __init__(self, pages: Pages, session: "Session") -> None:
+        self._pages = pages
+        self._session = session
+
+    def owed_to(self, outbox: Outbox) -> bytes:
+        """See `Debtor`."""
+        self._pages.begin(self._session)
+        return b""

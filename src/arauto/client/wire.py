@@ -33,7 +33,7 @@ from arauto.errors import ArautoError, Code, DisconnectError
 __all__ = ["Wire", "open_wire"]
 
 _log = logging.getLogger("arauto.client")
-#: What the WebSocket library says of each connection is for those who look for its faults; they can set a level.
+#: What the WebSocket library says of each connection is for who looks for its faults; a level can be set.
 _library_log = _log.getChild("wire")
 if _library_log.level == logging.NOTSET:
     _library_log.setLevel(logging.WARNING)

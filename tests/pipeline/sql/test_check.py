@@ -137,3 +137,20 @@ def test_the_message_says_where(text: str, where: str) -> None:
     with pytest.raises(ArautoError) as caught:
         check_query(text, VIEWS)
     assert caught.value.message.startswith(where)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELEC 1", "a query begins with SELECT or WITH; did you mean SELECT?"),
+        ("wiht x as (select 1) select 2", "did you mean WITH?"),
+        ("please tell 1", "a query begins with SELECT or WITH"),
+    ],
+)
+def test_a_word_that_begins_no_query_is_answered_with_one_that_does(text: str, said: str) -> None:
+    with pytest.raises(ArautoError) as caught:
+        check_query(text, VIEWS)
+    assert said in caught.value.message
+    with pytest.raises(ArautoError) as caught:
+        check_query("SELECT 1 FROM WHERE", VIEWS)
+    assert "begins with" not in caught.value.message

@@ -91,6 +91,11 @@ def test_a_question_may_have_several_lines_and_the_prompt_tells() -> None:
     assert typed.prompts == ["shop> ", "----> ", "shop> ", "shop> ", "shop> "]
 
 
+def test_several_questions_on_a_line_are_asked_one_after_the_other() -> None:
+    typed = Typed("SELECT 1; SELECT ';' ; ; SELECT 3;", "SELECT 4; SELECT", "5;")
+    assert asked(typed) == ["SELECT 1", "SELECT ';'", "SELECT 3", "SELECT 4", "SELECT\n5"]
+
+
 @pytest.mark.parametrize("end", ["\\q", "exit", "QUIT;", " exit ; "])
 def test_it_ends_when_it_is_told_to(end: str) -> None:
     assert asked(Typed("SELECT 1;", end, "SELECT 2;")) == ["SELECT 1"]

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from arauto.cli.console import errors
 from arauto.cli.pipeline.sql_show import Form, show
-from arauto.cli.pipeline.sql_words import command_at, completions, question
+from arauto.cli.pipeline.sql_words import command_at, completions, question, split
 from arauto.errors import ArautoError, Code
 from arauto.printable import printable
 
@@ -110,8 +110,8 @@ class Shell:
         if asked is None:
             return
         self.text = ""
-        if asked:
-            self._answer(asked)
+        for each in split(asked):
+            self._answer(each)
 
     def _command(self, typed: str) -> bool:
         """Do what a command says, whether or not a question goes on; False if it ends the shell."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["command_at", "completions", "question"]
+__all__ = ["command_at", "completions", "question", "split"]
 
 _KEYWORDS = """
 SELECT FROM WHERE GROUP BY ORDER HAVING LIMIT AS AND OR NOT IN IS NULL LIKE BETWEEN CASE WHEN THEN ELSE END
@@ -29,6 +29,16 @@ def question(text: str) -> str | None:
         elif not (text[at].isspace() or _is_comment(text, at)):
             end = -1
     return text[:end].strip() if end >= 0 else None
+
+
+def split(text: str) -> list[str]:
+    """The questions of a line that holds several."""
+    ends = [at for at, is_plain in _pieces(text) if is_plain and text[at] == ";"]
+    starts = [0, *(at + 1 for at in ends)]
+    pieces = (
+        text[start:end].strip() for start, end in zip(starts, [*ends, len(text)], strict=True)
+    )
+    return [piece for piece in pieces if piece]
 
 
 def command_at(text: str) -> int | None:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import Any
 
+from arauto.config.problems import nearest
 from arauto.errors import ArautoError, Code
 from arauto.pipeline.sql.functions import ALLOWED
 
@@ -15,6 +16,7 @@ __all__ = ["TEXT_LEN_MAX", "check_query"]
 
 TEXT_LEN_MAX = 20_000
 _NODES_MAX = 5_000
+_BEGINNINGS = ("select", "with", "values", "from", "table")
 
 
 def check_query(text: str, views: Collection[str]) -> None:
@@ -54,9 +56,8 @@ def _parse(text: str) -> Any:
         trees = [tree for tree in dialect.parser().parse(tokens, text) if tree is not None]
     except sqlglot.errors.ParseError as error:
         first = error.errors[0] if error.errors else {}
-        raise _bad(
-            str(first.get("description") or error), first.get("line"), first.get("col")
-        ) from error
+        said = str(first.get("description") or error)
+        raise _bad(said + _meant(text), first.get("line"), first.get("col")) from error
     except sqlglot.errors.SqlglotError as error:
         raise _bad(f"the query cannot be read: {str(error)[:200]}") from error
     except RecursionError as error:
@@ -67,6 +68,16 @@ def _parse(text: str) -> Any:
     if not isinstance(tree, sqlglot.exp.Query) or isinstance(tree, sqlglot.exp.Table):
         raise _bad("only queries are allowed: SELECT, WITH, UNION, INTERSECT or EXCEPT")
     return tree
+
+
+def _meant(text: str) -> str:
+    """What may help where the first word begins no query."""
+    word = text.split(maxsplit=1)[0].lower() if text.strip() else ""
+    if not word.isalpha() or word in _BEGINNINGS:
+        return ""
+    near = nearest(word, _BEGINNINGS)
+    meant = f"; did you mean {near.upper()}?" if near else ""
+    return f"; a query begins with SELECT or WITH{meant}"
 
 
 def _names_made(tree: Any) -> Iterator[str]:

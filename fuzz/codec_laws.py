@@ -23,7 +23,6 @@ from arauto.codec.events import (
     Request,
     SubscribeReply,
     SubscribeResult,
-    operations_of,
 )
 from arauto.codec.json import JsonCodec
 from arauto.codec.proto import ProtoCodec, _envelope, _unwrap_quick
@@ -31,6 +30,7 @@ from arauto.codec.proto_fast import read_publish
 from arauto.codec.proto_requests import decode_publish
 from arauto.codec.sse import SseCodec, StreamPositions, parse_last_event_id
 from arauto.codec.unknown import Unknown, UnknownFieldError
+from arauto.codec.unread import operations_of
 from arauto.errors import ArautoError, Code, DisconnectError
 from arauto.model import JSON, TEXT, Message
 from arauto.names import ancestors, check_channel, check_hub, check_pattern, matches

@@ -62,7 +62,6 @@ __all__ = [
     "UnreadOperations",
     "UnsubscribeReply",
     "UnsubscribeRequest",
-    "operations_of",
 ]
 
 
@@ -228,20 +227,6 @@ class DocumentChangeRequest(_Record, frozen=True, kw_only=True, gc=False):
     channel: str
     operations: tuple[Operation, ...] | UnreadOperations
     if_version: int = -1
-
-
-def operations_of(request: DocumentChangeRequest) -> tuple[Operation, ...]:
-    """The operations of a change, read if they were not. Raises as a codec's `decode_request`."""
-    operations = request.operations
-    if not isinstance(operations, UnreadOperations):
-        return operations
-    steps = operations.read()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            read: tuple[Operation, ...] = end.value
-            return read
 
 
 class MarkReadRequest(_Record, frozen=True, kw_only=True, gc=False):

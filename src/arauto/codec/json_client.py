@@ -47,7 +47,6 @@ from arauto.codec.events import (
     SubscribeResult,
     UnsubscribeReply,
     UnsubscribeRequest,
-    operations_of,
 )
 from arauto.codec.json_values import (
     SerialShape,
@@ -61,6 +60,7 @@ from arauto.codec.json_values import (
     serial_to_json,
     value_from_json,
 )
+from arauto.codec.unread import operations_of
 from arauto.model import TEXT, Direction, Grant, Grants, Member, Message, Serial
 
 __all__ = ["EVENT_FROM_SHAPE", "REQUEST_TO_SHAPE"]

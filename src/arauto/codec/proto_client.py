@@ -47,7 +47,6 @@ from arauto.codec.events import (
     SubscribeResult,
     UnsubscribeReply,
     UnsubscribeRequest,
-    operations_of,
 )
 from arauto.codec.numbers import EventType
 from arauto.codec.proto_values import (
@@ -59,6 +58,7 @@ from arauto.codec.proto_values import (
     serial_to_proto,
     value_from_proto,
 )
+from arauto.codec.unread import operations_of
 from arauto.model import Grant, Grants, Member, Message, Serial
 
 __all__ = ["EVENT_DECODERS", "REQUEST_ENCODERS"]

@@ -6,10 +6,11 @@ one step; of large ones the parts are found first, counted, and then read one af
 
 from typing import Final
 
+from arauto.codec.events import DocumentChangeRequest, Operation, UnreadOperations
 from arauto.errors import ArautoError, Code
 from arauto.limits import DOCUMENT_VALUES_MAX
 
-__all__ = ["WHOLE_BYTES", "Pace", "check_values_count"]
+__all__ = ["WHOLE_BYTES", "Pace", "check_values_count", "operations_of"]
 
 #: A value of no more bytes is read in one go. It may hold a value in every two of them.
 WHOLE_BYTES: Final = 1_024
@@ -33,6 +34,20 @@ class Pace:
             return False
         self._read_bytes = 0
         return True
+
+
+def operations_of(request: DocumentChangeRequest) -> tuple[Operation, ...]:
+    """The operations of a change, read if they were not. Raises as a codec's `decode_request`."""
+    operations = request.operations
+    if not isinstance(operations, UnreadOperations):
+        return operations
+    steps = operations.read()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            read: tuple[Operation, ...] = end.value
+            return read
 
 
 def check_values_count(count: int, field: str) -> None:

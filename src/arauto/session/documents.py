@@ -12,8 +12,8 @@ from arauto.codec.events import (
     EncodedValue,
     Operation,
     UnreadOperations,
-    operations_of,
 )
+from arauto.codec.unread import operations_of
 from arauto.errors import ArautoError, Code
 from arauto.features.document.channel import DocumentChannel
 from arauto.hub.channel import Channel

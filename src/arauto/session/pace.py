@@ -89,10 +89,14 @@ class Pace:
     def _look_again(self) -> None:
         if not self._is_due:
             self._is_due = True
-            self._soon(self._let_out)
+            self._soon(self._let_in)
+
+    def _let_in(self) -> None:
+        # What everybody else asked meanwhile is read in this turn of the loop,
+        self._soon(self._let_out)
 
     def _let_out(self) -> None:
-        # What everybody else was answered goes out only at the end of this turn of the loop.
+        # and what they were answered goes out at the end of this one.
         self._soon(self._next_turn)
 
     def _next_turn(self) -> None:

@@ -39,8 +39,8 @@ def handle_history(session: "Session", request: HistoryRequest) -> None:
 
 
 class Pages:
-    """One per node: the pages that were asked for. Sessions take turns, a page each, and each has its next one
-    when its connection has taken the one before."""
+    """One per node: the pages that were asked for. Sessions take turns, a page each, and each has its next
+    one when its connection has taken the one before."""
 
     __slots__ = ("_asked", "_held_len", "_ready")
 

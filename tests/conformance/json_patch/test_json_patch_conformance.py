@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from arauto.codec.events import DocumentChangeRequest, Operation, operations_of
+from arauto.codec.events import DocumentChangeRequest, Operation
 from arauto.codec.json import JsonCodec
 from arauto.codec.unknown import Unknown
+from arauto.codec.unread import operations_of
 from arauto.errors import ArautoError
 from arauto.features.document.patch import Document, apply
 from arauto.features.document.value import clone, equal

@@ -18,8 +18,8 @@ from arauto.codec.events import (
     Operation,
     SubscribeRequest,
     UnsubscribeReply,
-    operations_of,
 )
+from arauto.codec.unread import operations_of
 from arauto.errors import ArautoError, Code
 from arauto.features.document import patch as engine
 from tests.unit.client.conftest import LoopClock, eventually

@@ -6,6 +6,7 @@ import msgspec
 
 from arauto.codec import events as ev
 from arauto.codec.base import Codec
+from arauto.codec.unread import operations_of
 from arauto.model import JSON, TEXT, Direction, Grant, Grants, Member, Message, Serial
 
 __all__ = ["EVENTS", "REQUESTS", "decode_whole", "whole"]
@@ -19,7 +20,7 @@ def decode_whole(codec: Codec, data: bytes) -> ev.Request:
 def whole(request: ev.Request) -> ev.Request:
     """The request with the values that a server reads later."""
     if isinstance(request, ev.DocumentChangeRequest):
-        return msgspec.structs.replace(request, operations=ev.operations_of(request))
+        return msgspec.structs.replace(request, operations=operations_of(request))
     return request
 
 

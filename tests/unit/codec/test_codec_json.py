@@ -17,10 +17,10 @@ from arauto.codec.events import (
     PublishItem,
     PublishRequest,
     Request,
-    operations_of,
 )
 from arauto.codec.json import JsonCodec
 from arauto.codec.json_values import _is_shallow
+from arauto.codec.unread import operations_of
 from arauto.errors import ArautoError, Code
 from arauto.limits import JSON_DEPTH_MAX
 from arauto.model import JSON, TEXT, Message

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from arauto.codec.events import DocumentChangeRequest, DocumentUpdated, Operation, operations_of
+from arauto.codec.events import DocumentChangeRequest, DocumentUpdated, Operation
 from arauto.codec.json import JsonCodec
+from arauto.codec.unread import operations_of
 from arauto.features.document.patch import Document, apply
 from arauto.features.document.value import LIMITS
 from tests.unit.document.cases import same

@@ -190,8 +190,18 @@ class Show:
                 self._console.print(plain_line(meter.read(clock.monotonic_s())))
                 for line in self._results.news(self._pipeline_state()):
                     self._console.print(line)
+        while True:
+            await self._draw(node, meter)
+            # The terminal has wrapped what stands there anew, so nobody knows where it begins: begin again.
+            self._console.clear()
+            for told in _instructions(node, shops=bool(self._cities)):
+                self._console.print(told)
+
+    async def _draw(self, node: Node, meter: Meter) -> None:
+        """Draw the picture in its place, until the terminal has another width."""
+        clock, width = node.clock, self._console.width
         with Live(console=self._console, auto_refresh=False) as live:
-            while True:
+            while self._console.width == width:
                 status = meter.read(clock.monotonic_s())
                 shown = picture(status, tuple(self._last), self._console)
                 results = self._results.picture(self._pipeline_state(), self._console)

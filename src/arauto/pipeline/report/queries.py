@@ -104,25 +104,15 @@ def make_report(
     if hub is not None:
         check_hub(hub)
     step_for(from_ms, to_ms)
-    asked_ms = (from_ms, to_ms)
-    # Roll-ups know whole windows only: everything else is added up over the same ones.
-    from_ms -= from_ms % WINDOW_MS
-    to_ms += -to_ms % WINDOW_MS
     on_step(STEPS[0])
-    # All parts are read as of one moment, or their sums would contradict each other while a pipeline writes.
-    states = _states(lake)
-    open_ms = _open_ms(lake, states, made_ms)
-    # What is counted in part only would look like an outage.
-    cut_ms = open_ms if open_ms is not None and from_ms < open_ms < to_ms else 0
-    to_ms = cut_ms or to_ms
-    source = _Source(lake, from_ms, to_ms, hub, states)
+    source, cut_ms = _source_of(lake, from_ms, to_ms, made_ms, hub)
     # A young lake knows little of a long time: its charts show that little well.
     first_ms, end_ms = source.known_ms()
-    step = step_for(max(first_ms, asked_ms[0]), min(end_ms, asked_ms[1]))
+    step = step_for(max(first_ms, from_ms), min(end_ms, to_ms))
     points = _filled(_points(source, step), PERIODS_MS[step])
     now = source.totals(points)
     on_step(STEPS[1])
-    earlier = _Source(lake, from_ms - (to_ms - from_ms), from_ms, hub, states)
+    earlier = source.before()
     before = earlier.totals(_points(earlier, step))
     on_step(STEPS[2])
     minutes, hours, channels = _message_parts(source)
@@ -138,8 +128,8 @@ def make_report(
     quality = _quality(source)
     return Report(
         hub=hub or "",
-        from_ms=from_ms,
-        to_ms=to_ms,
+        from_ms=source.from_ms,
+        to_ms=source.to_ms,
         made_ms=made_ms,
         cut_ms=cut_ms,
         step=step,
@@ -155,6 +145,21 @@ def make_report(
         rules=rules,
         quality=quality,
     )
+
+
+def _source_of(
+    lake: Lake, from_ms: int, to_ms: int, made_ms: int, hub: str | None
+) -> tuple["_Source", int]:
+    """What a period is read from, and where it is cut off; 0 = it is not."""
+    # Roll-ups know whole windows only: everything else is added up over the same ones.
+    from_ms -= from_ms % WINDOW_MS
+    to_ms += -to_ms % WINDOW_MS
+    # All parts are read as of one moment, or their sums would contradict each other while a pipeline writes.
+    states = _states(lake)
+    open_ms = _open_ms(lake, states, made_ms)
+    # What is counted in part only would look like an outage.
+    cut_ms = open_ms if open_ms is not None and from_ms < open_ms < to_ms else 0
+    return _Source(lake, from_ms, cut_ms or to_ms, hub, states), cut_ms
 
 
 def _states(lake: Lake) -> States:
@@ -196,6 +201,11 @@ class _Source:
         self.lake, self.from_ms, self.to_ms, self.hub = lake, from_ms, to_ms, hub
         self.states = states or _states(lake)
         self._counted = ALL_HUBS if hub is None else hub
+
+    def before(self) -> "_Source":
+        """The same time before."""
+        begin_ms = self.from_ms - (self.to_ms - self.from_ms)
+        return _Source(self.lake, begin_ms, self.from_ms, self.hub, self.states)
 
     def read(self, name: str) -> DataFrame:
         return self._read(name, self.to_ms, self.hub)

@@ -77,12 +77,14 @@ async def test_without_the_right_token_everything_is_401(
     assert response.headers["www-authenticate"] == "Bearer"
 
 
-async def test_two_authorization_headers_are_none(node: RunningNode) -> None:
+async def test_a_request_with_two_authorizations_is_refused_as_it_could_be_taken_for_two_things(
+    node: RunningNode,
+) -> None:
     request = (
         f"GET /v1/node HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
         f"Authorization: Bearer {TOKEN}\r\nConnection: close\r\n\r\n"
     )
-    assert b" 401 " in await send_raw(node, request.encode())
+    assert b" 400 " in await send_raw(node, request.encode())
 
 
 async def test_health_and_description_are_for_everyone(stranger: httpx.AsyncClient) -> None:

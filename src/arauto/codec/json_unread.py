@@ -18,7 +18,7 @@ from arauto.codec.json_values import (
     operation_of,
     value_from_json,
 )
-from arauto.codec.unread import WHOLE_BYTES, Pace, check_values_count
+from arauto.codec.unread import WHOLE_BYTES, Steps, check_values_count
 from arauto.errors import ArautoError, Code
 from arauto.limits import DOCUMENT_VALUES_MAX
 
@@ -37,14 +37,14 @@ def read_operations(
     Raises:
         ArautoError: BAD_FIELD or DOCUMENT_TOO_LARGE, and BAD_ENVELOPE if a value is no JSON after all.
     """
-    pace = Pace()
+    steps = Steps()
     operations = []
     for index, shape in enumerate(shapes):
-        operations.append((yield from _operation(shape, f"operations[{index}]", pace)))
+        operations.append((yield from _operation(shape, f"operations[{index}]", steps)))
     return tuple(operations)
 
 
-def _operation(shape: OperationShape, field: str, pace: Pace) -> Generator[None, None, Operation]:
+def _operation(shape: OperationShape, field: str, steps: Steps) -> Generator[None, None, Operation]:
     check_parts(shape, field)
     value = None
     if isinstance(shape.value, Raw):
@@ -53,7 +53,7 @@ def _operation(shape: OperationShape, field: str, pace: Pace) -> Generator[None,
             if len(data) > DOCUMENT_VALUES_MAX and b'"' not in data:
                 check_values_count(data.count(b",") + 1, f"{field}.value")
             if shape.op in OPERATIONS_WITH_VALUE:
-                value = yield from _value(data, f"{field}.value", 0, pace)
+                value = yield from _value(data, f"{field}.value", 0, steps)
             else:
                 _decode(data)  # it is passed over, but must be JSON
         except msgspec.ValidationError:
@@ -68,18 +68,18 @@ def _operation(shape: OperationShape, field: str, pace: Pace) -> Generator[None,
     return operation_of(shape, value)
 
 
-def _value(data: bytes, field: str, depth: int, pace: Pace) -> Generator[None, None, Any]:
+def _value(data: bytes, field: str, depth: int, steps: Steps) -> Generator[None, None, Any]:
     """As `value_from_json`, of JSON text."""
     size_bytes = len(data)
     if size_bytes <= WHOLE_BYTES:
         value = value_from_json(_decode(data), field, depth)
-        if pace.is_due(size_bytes):
+        if steps.is_due(size_bytes):
             yield
         return value
     first = data.lstrip()[:1]
     if first == b"[":
         found = _decode_list(data)
-        return (yield from _items(found, field, depth + 1, pace))
+        return (yield from _items(found, field, depth + 1, steps))
     if first != b"{":
         return value_from_json(_decode(data), field, depth)
     members = _decode_dict(data)
@@ -91,12 +91,12 @@ def _value(data: bytes, field: str, depth: int, pace: Pace) -> Generator[None, N
             if data.lstrip()[:1] != b"{":
                 raise bad_field(field, "must hold an object in $literal")
             members = _decode_dict(data)
-    items = yield from _items(list(members.values()), field, depth + 1, pace)
+    items = yield from _items(list(members.values()), field, depth + 1, steps)
     return dict(zip(members, items, strict=True))
 
 
 def _items(
-    found: list[Raw], field: str, depth: int, pace: Pace
+    found: list[Raw], field: str, depth: int, steps: Steps
 ) -> Generator[None, None, list[Any]]:
     check_depth(depth, field)
     check_values_count(len(found), field)
@@ -104,9 +104,9 @@ def _items(
     for raw in found:
         size_bytes = memoryview(raw).nbytes
         if size_bytes > WHOLE_BYTES:
-            items.append((yield from _value(bytes(raw), field, depth, pace)))
+            items.append((yield from _value(bytes(raw), field, depth, steps)))
             continue
         items.append(value_from_json(_decode(raw), field, depth))
-        if pace.is_due(size_bytes):
+        if steps.is_due(size_bytes):
             yield
     return items

@@ -19,7 +19,7 @@ from arauto.codec.proto_values import (
     plain_from_proto,
     value_from_proto,
 )
-from arauto.codec.unread import WHOLE_BYTES, Pace, check_values_count
+from arauto.codec.unread import WHOLE_BYTES, Steps, check_values_count
 from arauto.limits import BATCH_LEN_MAX
 
 __all__ = ["read_operations", "read_small"]
@@ -33,11 +33,11 @@ def read_operations(outlines: Any) -> Generator[None, None, tuple[Operation, ...
     Raises:
         ArautoError: BAD_FIELD, BAD_ENVELOPE or DOCUMENT_TOO_LARGE.
     """
-    pace = Pace()
+    steps = Steps()
     operations = []
     try:
         for index, outline in enumerate(outlines):
-            operations.append((yield from _operation(outline, f"operations[{index}]", pace)))
+            operations.append((yield from _operation(outline, f"operations[{index}]", steps)))
     except DecodeError:
         raise bad_payload() from None
     return tuple(operations)
@@ -52,22 +52,22 @@ def read_small(messages: Sequence[pb.Operation]) -> Generator[None, None, tuple[
     )
 
 
-def _operation(outline: Any, field: str, pace: Pace) -> Generator[None, None, Operation]:
+def _operation(outline: Any, field: str, steps: Steps) -> Generator[None, None, Operation]:
     has_value = len(outline.value) > 0
     op = check_parts(outline, field, has_value=has_value)
     if len(outline.value) > BATCH_LEN_MAX:  # they would be one, but nobody writes it so
         raise bad_field(f"{field}.value", "must be given once")
     value = None
     if has_value:
-        value = yield from _value(b"".join(outline.value), f"{field}.value", 0, pace)
+        value = yield from _value(b"".join(outline.value), f"{field}.value", 0, steps)
     return Operation(op=op, path=outline.path, source=outline.source, value=value)
 
 
-def _value(data: bytes, field: str, depth: int, pace: Pace) -> Generator[None, None, Any]:
+def _value(data: bytes, field: str, depth: int, steps: Steps) -> Generator[None, None, Any]:
     size_bytes = len(data)
     if size_bytes <= WHOLE_BYTES:
         value = value_from_proto(_parse(data), field, strict=True, depth=depth)
-        if pace.is_due(size_bytes):
+        if steps.is_due(size_bytes):
             yield
         return value
     outline = OutlineValue.FromString(data)
@@ -84,9 +84,9 @@ def _value(data: bytes, field: str, depth: int, pace: Pace) -> Generator[None, N
     for item in outline.items:
         size_bytes = len(item)
         if size_bytes > WHOLE_BYTES:
-            items.append((yield from _value(item, field, depth, pace)))
+            items.append((yield from _value(item, field, depth, steps)))
             continue
         items.append(value_from_proto(_parse(item), field, strict=True, depth=depth))
-        if pace.is_due(size_bytes):
+        if steps.is_due(size_bytes):
             yield
     return container_of(kind, items, list(outline.keys), field)

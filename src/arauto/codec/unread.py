@@ -10,7 +10,7 @@ from arauto.codec.events import DocumentChangeRequest, Operation, UnreadOperatio
 from arauto.errors import ArautoError, Code
 from arauto.limits import DOCUMENT_VALUES_MAX
 
-__all__ = ["WHOLE_BYTES", "Pace", "check_values_count", "operations_of"]
+__all__ = ["WHOLE_BYTES", "Steps", "check_values_count", "operations_of"]
 
 #: A value of no more bytes is read in one go. It may hold a value in every two of them.
 WHOLE_BYTES: Final = 1_024
@@ -19,7 +19,7 @@ _STEP_BYTES: Final = 4_096
 _VALUE_BYTES: Final = 16
 
 
-class Pace:
+class Steps:
     """Says when enough was read for one step."""
 
     __slots__ = ("_read_bytes",)

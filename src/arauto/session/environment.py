@@ -11,8 +11,8 @@ from arauto.hub.environment import Environment
 from arauto.hub.refusals import Refusals
 from arauto.model import Identity
 from arauto.session.callers import Callers
+from arauto.session.large_work import LargeWork
 from arauto.session.line import Line
-from arauto.session.pace import Pace
 from arauto.session.pages import Pages
 from arauto.session.restore import Restorer
 from arauto.session.wheel import TimerWheel
@@ -62,7 +62,7 @@ class SessionEnvironment:
     refusals: Refusals
     """Of requests that name no hub that is open; see `refusals_of`."""
     line: Line = field(default_factory=Line)
-    pace: Pace = field(init=False)
+    large_work: LargeWork = field(init=False)
     pages: Pages = field(default_factory=Pages)
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a large request is read, step by step: one at a time."""
@@ -74,7 +74,7 @@ class SessionEnvironment:
     """(hub, channel, headers) → headers to send on; None while tracing is off."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "pace", Pace(self.hub.turn.soon))
+        object.__setattr__(self, "large_work", LargeWork(self.hub.turn.soon))
 
     def new_id(self) -> str:
         """An id for a session that is about to begin."""
@@ -83,7 +83,7 @@ class SessionEnvironment:
     def stop(self) -> None:
         """Look at sessions no more; those that were lost end now."""
         self.wheel.stop()
-        for session in self.pace.sessions():
+        for session in self.large_work.sessions():
             session.closed(Code.CONNECTION_LOST)
         self.line.finish()
 

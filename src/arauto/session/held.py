@@ -1,7 +1,7 @@
 """The order of a session's requests: what waits, for its turn or anything else, holds back those behind it.
 
 Meanwhile nothing more is read. Large requests wait as they came: decoding them is most of their work, and is
-done when it is their turn (`pace.py`).
+done when it is their turn (`large_work.py`).
 """
 
 from collections import deque
@@ -27,14 +27,14 @@ _log = structlog.get_logger("arauto.session")
 
 def receive_large(session: "Session", data: bytes) -> None:
     """Take a large request that came: now, if it is this one's turn."""
-    pace, size_bytes = session.env.pace, len(data)
+    work, size_bytes = session.env.large_work, len(data)
     session.seen_s = session.env.hub.clock.monotonic_s()
     queue = session.held_back()
     if session.bucket.lacks(session.seen_s):
         _refuse_unread(session, data)
-    elif queue is None and pace.admits(size_bytes):
+    elif queue is None and work.admits(size_bytes):
         _take(session, data)
-    elif not pace.keep(session, size_bytes):
+    elif not work.keep(session, size_bytes):
         session.hub.counters.read(size_bytes)
         error = ArautoError(Code.TOO_MANY_PENDING, "too many large requests wait for their turn")
         session.send(ErrorEvent.of(error, session.outbox.format.codec.request_id(data)))
@@ -44,7 +44,7 @@ def receive_large(session: "Session", data: bytes) -> None:
     else:
         session.queue = deque((data,))
         session.connection.pause_reading()
-        pace.add(session, size_bytes, partial(_go_on, session))
+        work.add(session, size_bytes, partial(_go_on, session))
 
 
 def _take(session: "Session", data: bytes) -> None:
@@ -111,20 +111,20 @@ def _fail(session: "Session") -> None:
 
 def _release(session: "Session", *, is_its_turn: bool = False) -> None:
     """Go on with the requests that were held back, up to the next that must wait."""
-    pace = session.env.pace
+    work = session.env.large_work
     queue, session.queue = session.queue or deque(), None
     while queue and not session.has_ended():
         request = queue.popleft()
         if not isinstance(request, bytes):
             session.handle(request)
-        elif is_its_turn or pace.admits(len(request)):
+        elif is_its_turn or work.admits(len(request)):
             is_its_turn = False
-            pace.give(session, len(request))
+            work.give(session, len(request))
             _take(session, request)
         else:
             queue.appendleft(request)
             session.queue = queue
-            pace.add(session, len(request), partial(_go_on, session))
+            work.add(session, len(request), partial(_go_on, session))
             return
         held = session.held_back()
         if held is not None:

@@ -1,7 +1,7 @@
 """Pages of a channel's past: read beside a session's other requests, which the past need not hold up.
 
 So many are held in the node at a time, from when they are read until they are sent. And since a page may be
-large, pages take turns with other large work (`pace.py`), in the order they became ready.
+large, pages take turns with other large work (`large_work.py`), in the order they became ready.
 """
 
 from collections import OrderedDict, deque
@@ -114,7 +114,7 @@ class Pages:
         size_bytes = sum(len(message.payload) for message in page.messages)
         weight_bytes = (size_bytes >> _BYTES_SHIFT) + _MESSAGE_BYTES * (1 + len(page.messages))
         send = partial(self._send, session, request, channel, page, size_bytes)
-        session.env.pace.do(weight_bytes, send)
+        session.env.large_work.do(weight_bytes, send)
 
     def _send(
         self,

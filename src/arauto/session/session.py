@@ -231,7 +231,7 @@ class Session:
         """The connection is gone: send nothing more, and let go of everything when it is this one's turn."""
         if not self.has_ended():
             self.outbox.close()
-            if self not in self.env.pace:  # else when it is done with what came before
+            if self not in self.env.large_work:  # else when it is done with what came before
                 self.env.line.add(self, partial(self.closed, code))
 
     def closed(self, code: Code) -> None:
@@ -255,7 +255,7 @@ class Session:
     def _let_go(self) -> None:
         """Part from whatever holds this session as it holds it, so that it goes with its connection."""
         self.env.wheel.forget(self)
-        self.env.pace.forget(self)
+        self.env.large_work.forget(self)
         self.env.pages.forget(self)
         self.connection = EndedConnection(self.connection)
         self.outbox.close()

@@ -98,7 +98,7 @@ async def test_a_page_is_sent_when_the_connection_has_taken_the_one_before(desk:
 
 async def test_a_page_that_finds_the_connection_full_is_read_again_later(desk: Desk) -> None:
     client = await desk.connect()
-    desk.env.pace.admits(1)  # in this turn something large was done
+    desk.env.large_work.admits(1)  # in this turn something large was done
     ask(client, count=1)
     await read(desk)
     assert desk.env.pages.held_len == 1
@@ -114,10 +114,10 @@ async def test_a_page_that_finds_the_connection_full_is_read_again_later(desk: D
 
 async def test_small_requests_do_not_wait_behind_pages(desk: Desk) -> None:
     client = await desk.connect()
-    desk.env.pace.admits(1)  # in this turn something large was done
+    desk.env.large_work.admits(1)  # in this turn something large was done
     ask(client)
     await read(desk)
-    assert len(desk.env.pace)
+    assert len(desk.env.large_work)
     client.send(Ping(id=1))
     client.session.outbox.flush()
     assert client.take(Pong).id == 1

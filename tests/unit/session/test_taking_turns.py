@@ -19,7 +19,7 @@ from arauto.codec.events import (
 from arauto.codec.proto import ProtoCodec
 from arauto.errors import ArautoError, Code
 from arauto.model import Identity
-from arauto.session import held, pace
+from arauto.session import held, large_work
 from arauto.session.session import Session
 from arauto.settings import HubSettings, Quotas, Rules
 from tests.unit.session.conftest import MakeDesk
@@ -29,7 +29,7 @@ OPEN = Rules(public=True, client_publish=True)
 BATCH = [b""] * 1_000
 #: On the wire, of one batch.
 BATCH_BYTES = len(ProtoCodec().encode_request(publish("room:1", *BATCH)))
-IN_A_TURN = pace._TURN_BYTES // BATCH_BYTES
+IN_A_TURN = large_work._TURN_BYTES // BATCH_BYTES
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def turns(desk: Desk) -> list[int]:
 
 def is_empty(desk: Desk) -> bool:
     """Whether nobody stands in line, and nothing is kept of anybody."""
-    line = desk.env.pace
+    line = desk.env.large_work
     return not len(line) and not line.sessions() and not line._pool.shares
 
 
@@ -81,7 +81,7 @@ async def test_batches_that_come_together_are_carried_out_some_in_a_turn(
 async def test_a_request_above_what_is_done_in_a_turn_has_a_turn_of_its_own(desk: Desk) -> None:
     clients = await crowd(desk, 3)
     for client in clients:
-        client.send(publish("room:1", b"x" * (pace._TURN_BYTES + 1)))
+        client.send(publish("room:1", b"x" * (large_work._TURN_BYTES + 1)))
         client.send(publish("room:1", b"x" * 5_000))
     assert max(turns(desk)) <= 3
     assert published(desk) == 6
@@ -108,7 +108,7 @@ async def test_who_waits_for_its_turn_is_read_no_further_until_then(desk: Desk) 
     for client in clients:
         client.send(publish("room:1", *BATCH))
     assert [client.is_read() for client in clients] == [True] * IN_A_TURN + [False] * IN_A_TURN
-    while len(desk.env.pace):
+    while len(desk.env.large_work):
         desk.clock.run_turn()
     assert all(client.is_read() for client in clients)
 
@@ -118,7 +118,7 @@ async def test_small_requests_do_not_wait_behind_the_large_ones_of_others(desk: 
     other = await desk.connect()
     for client in clients:
         client.send(publish("room:1", *BATCH))
-    assert len(desk.env.pace)
+    assert len(desk.env.large_work)
     other.send(Ping(id=1))
     other.send(publish("room:2", b"x", id=2))
     other.send(subscribe("room:2", id=3))
@@ -209,8 +209,8 @@ async def test_a_session_that_ends_in_line_leaves_nothing_there(desk: Desk) -> N
         client.send(publish("room:1", *BATCH))
     gone = clients[-1]
     gone.session.disconnect(Code.FORCED_LOGOUT, "sent away")
-    assert gone.session not in desk.env.pace
-    assert gone.session not in desk.env.pace.sessions()
+    assert gone.session not in desk.env.large_work
+    assert gone.session not in desk.env.large_work.sessions()
     await desk.settle()
     assert published(desk) == 38_000
     assert is_empty(desk)
@@ -277,7 +277,7 @@ async def test_a_mistake_of_ours_costs_only_the_session_whose_request_it_was(
 async def test_what_waits_is_bounded_and_no_hub_has_more_than_it_leaves(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk.env.pace._pool.limit_bytes = 400_000
+    desk.env.large_work._pool.limit_bytes = 400_000
     client, other = await desk.connect(), await desk.connect("mall")
     large = publish("room:1", b"x" * 60_000, id=7)
     for _ in range(6):

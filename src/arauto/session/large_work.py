@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from arauto.hub.hub import Hub
     from arauto.session.session import Session
 
-__all__ = ["Pace"]
+__all__ = ["LargeWork"]
 
 #: So many bytes of requests are worked on in one turn, or one request. The worst ones take half a microsecond
 #: for each byte.
@@ -29,7 +29,7 @@ _KEPT_BYTES_MAX = 64 << 20
 _log = structlog.get_logger("arauto.session")
 
 
-class Pace:
+class LargeWork:
     """One per node."""
 
     __slots__ = ("_done_bytes", "_is_due", "_kept", "_pool", "_shares", "_soon", "_waiting")

@@ -55,6 +55,7 @@ def expire(node: RunningNode, user: str) -> None:
         session = subscriber.session
         if session.user == user:  # type: ignore[attr-defined]
             session.identity = msgspec.structs.replace(session.identity, expires_ms=1)  # type: ignore[attr-defined]
+            session.expires_ms = 1  # type: ignore[attr-defined]
             session.check_expiry()  # type: ignore[attr-defined]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from arauto.codec.events import HistoryRequest
 from arauto.hub.channel import Channel
 from arauto.hub.epoch import began_ms, is_fully_stored
 from arauto.model import Direction, Message, Serial, When
@@ -21,6 +22,17 @@ class HistoryPage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     to_ms: int = 0
     limit: int = 0
     direction: Direction = Direction.FORWARD
+
+    @classmethod
+    def of(cls, request: HistoryRequest) -> "HistoryPage":
+        return cls(
+            since=request.since,
+            until=request.until,
+            from_ms=request.from_ms,
+            to_ms=request.to_ms,
+            limit=request.limit,
+            direction=request.direction,
+        )
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -70,7 +70,7 @@ class OldestGoes(Share):
         self._seq = 0
 
     def note_dropped(self, oldest_ms: int) -> None:
-        """The oldest, of that time, went for lack of room."""
+        """The oldest, of that time, went for lack of room: what follows is for each kind of memory to say."""
         raise NotImplementedError
 
     def enter(self, recent: Remembering, oldest_ms: int) -> Place:

@@ -93,14 +93,7 @@ class Pages:
             channel = await open_channel(session, request.channel)
             page = await read_history(
                 channel,
-                HistoryPage(
-                    since=request.since,
-                    until=request.until,
-                    from_ms=request.from_ms,
-                    to_ms=request.to_ms,
-                    limit=request.limit,
-                    direction=request.direction,
-                ),
+                HistoryPage.of(request),
                 keep=lambda message: not session.subscriber.is_excluded(message),
             )
         except BaseException as error:

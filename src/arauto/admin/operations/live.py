@@ -137,14 +137,7 @@ class Live:
         channel = await (await self._env.directory.get(hub)).open_channel(request.channel)
         page = await read_history(
             channel,
-            HistoryPage(
-                since=request.since,
-                until=request.until,
-                from_ms=request.from_ms,
-                to_ms=request.to_ms,
-                limit=request.limit,
-                direction=request.direction,
-            ),
+            HistoryPage.of(request),
             keep=lambda message: True,
         )
         reply = HistoryReply(
